@@ -1,1 +1,36 @@
-//! ccmux-policy.
+//! What ccmux does next: decisions only.
+//!
+//! One type with verbs, and time is an argument:
+//!
+//! ```text
+//! Supervisor::handle(event, now)    a past fact comes in
+//! Supervisor::next_effect()         orders go out, until there is none
+//! Supervisor::next_deadline()       when to come back although nothing happened
+//! Supervisor::status(), why()       what it believes, for people
+//! ```
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`supervisor`] | which part hears of an event |
+//! | [`evidence`] | what the agent is doing, from hooks, state file and screen |
+//! | [`gate`] | whether a batch may be injected now, and if not, why |
+//! | [`queue`] | which messages make the next batch |
+//! | [`flight`] | the one batch on its way: paste, look, Enter, receipt |
+//! | [`turns`] | when a turn is over and which messages it answers |
+//! | [`lifecycle`] | when the agent is started again |
+//! | [`timeline`] | events and effects as lines of text, for tests and the recorder |
+//!
+//! No I/O, no clock, no async, no randomness, and no message body ever comes here: `clippy.toml` beside this crate
+//! forbids the first ones.
+#![deny(missing_docs)]
+
+pub mod effect;
+pub mod event;
+pub mod now;
+pub mod screen;
+pub mod settings;
+
+pub use effect::{AlertKind, Effect};
+pub use event::{Event, Message};
+pub use now::{Mono, Now, UnixMs};
+pub use settings::PolicySettings;

@@ -1,1 +1,29 @@
-//! ccmux-wire.
+//! What crosses a process boundary, and nothing else.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`channel`] | channel names and the file names they come from |
+//! | [`id`] | the identifiers of messages, batches, sessions and prompts |
+//! | [`inbound`] | bytes from a FIFO → frames → messages |
+//! | [`control`] | requests and replies on `control.sock` |
+//! | [`hook`] | the frame a hook sends and the reply it obeys |
+//! | [`output`] | lines on `output.sock`: turns, alerts, the goodbye |
+//! | [`receipt`] | the states of a message and the receipt for one |
+//! | [`status`] | what `ccmux status` and `ccmux why` show |
+//! | [`paths`] | where the daemon and its clients meet |
+//!
+//! This crate opens no file and no socket but for the lookup of [`paths`]; it knows no policy and no tmux.
+#![deny(missing_docs)]
+
+pub mod channel;
+pub mod control;
+pub mod hook;
+pub mod id;
+pub mod inbound;
+pub mod output;
+pub mod paths;
+pub mod receipt;
+pub mod status;
+
+/// The version of every frame on `control.sock`. A peer that sends another one is told so.
+pub const WIRE_VERSION: u32 = 1;

@@ -1,0 +1,153 @@
+//! Orders to the runtime, in one closed list.
+
+use ccmux_wire::id::{BatchId, MessageId, PromptId, SessionId};
+use ccmux_wire::receipt::Proof;
+use serde::{Deserialize, Serialize};
+
+/// What kind of alert; the words are listed in docs/PROTOCOL.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlertKind {
+    /// Claude asks for permission, or asks a question.
+    PermissionRequest,
+    /// The API failed in a turn.
+    Failure,
+    /// The agent's process ended.
+    AgentExited,
+    /// It was started again.
+    AgentRestarted,
+    /// It keeps ending at once.
+    Degraded,
+    /// A batch can't be proved delivered or absent.
+    Uncertain,
+    /// A message was given up.
+    Failed,
+    /// ccmux's text, or somebody's, stands in the prompt box and nothing moves.
+    Stuck,
+    /// The screen fits no rule.
+    UnknownScreen,
+    /// Hooks don't come although turns do.
+    HooksSilent,
+}
+
+impl AlertKind {
+    /// The word as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::PermissionRequest => "permission_request",
+            Self::Failure => "failure",
+            Self::AgentExited => "agent_exited",
+            Self::AgentRestarted => "agent_restarted",
+            Self::Degraded => "degraded",
+            Self::Uncertain => "uncertain",
+            Self::Failed => "failed",
+            Self::Stuck => "stuck",
+            Self::UnknownScreen => "unknown_screen",
+            Self::HooksSilent => "hooks_silent",
+        }
+    }
+}
+
+/// Something to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "effect", rename_all = "snake_case")]
+pub enum Effect {
+    /// Start the agent in the session's pane, which is made if it is not there.
+    StartAgent {
+        /// The conversation to go on with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resume: Option<SessionId>,
+    },
+    /// Remember this session as the owned one.
+    BindSession {
+        /// Its id.
+        session: SessionId,
+    },
+    /// Look at the screen, the pane and the people at it.
+    Look {
+        /// Number of the order; the answer repeats it.
+        look: u64,
+        /// Compare the box with this batch.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        batch: Option<BatchId>,
+        /// Wait until two captures are equal (at most 5 s).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        settled: bool,
+    },
+    /// Record the batch as in flight, then paste its text. No Enter.
+    Inject {
+        /// Number of the batch.
+        batch: BatchId,
+        /// Its messages, in order.
+        messages: Vec<MessageId>,
+    },
+    /// Press Enter, if the pane still is what it was.
+    PressEnter {
+        /// For this batch.
+        batch: BatchId,
+    },
+    /// Look for the batch in the transcript, behind the offset of its paste.
+    FindInTranscript {
+        /// Which batch.
+        batch: BatchId,
+    },
+    /// The batch's messages are delivered.
+    RecordDelivered {
+        /// Which batch.
+        batch: BatchId,
+        /// Who proved it.
+        proof: Proof,
+        /// The prompt it became.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<PromptId>,
+    },
+    /// The batch's messages are uncertain.
+    RecordUncertain {
+        /// Which batch.
+        batch: BatchId,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The batch is provably not delivered: its messages wait again.
+    RecordRequeued {
+        /// Which batch.
+        batch: BatchId,
+    },
+    /// A message is given up.
+    RecordFailed {
+        /// Which message.
+        message: MessageId,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Read the turn from the transcript and broadcast it.
+    PublishTurn {
+        /// Whose.
+        session: SessionId,
+        /// Which prompt began it; absent: what follows the cursor.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<PromptId>,
+        /// Messages that were delivered into it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        in_reply_to: Vec<MessageId>,
+        /// Messages that it answers.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        answers: Vec<MessageId>,
+        /// No Stop hook told of its end.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        interrupted: bool,
+    },
+    /// Tell subscribers.
+    Alert {
+        /// What kind.
+        kind: AlertKind,
+        /// Whose.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// Which messages it is about.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        messages: Vec<MessageId>,
+        /// A sentence for people.
+        message: String,
+    },
+}

@@ -1,0 +1,28 @@
+//! The numbers that decisions depend on. Milliseconds unless a name says otherwise.
+
+/// Everything configurable about decisions; defaults as in config/ccmux.toml.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// No injection that soon after a human was active (`idle_threshold`).
+    pub idle_threshold_ms: u64,
+    /// The most bytes of one prompt (`limits.batch_bytes`); a single bigger message goes alone.
+    pub batch_bytes: u64,
+    /// First pause before a restart (`backoff.initial`).
+    pub backoff_initial_ms: u64,
+    /// Longest pause before a restart (`backoff.cap`).
+    pub backoff_cap_ms: u64,
+    /// Start the agent again after it ended by itself with 0 (`agent.restart_on_exit`).
+    pub restart_on_exit: bool,
+}
+
+impl Default for PolicySettings {
+    fn default() -> Self {
+        Self {
+            idle_threshold_ms: 30_000,
+            batch_bytes: 32 * 1024,
+            backoff_initial_ms: 1_000,
+            backoff_cap_ms: 60_000,
+            restart_on_exit: true,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Requests and replies on `control.sock`: one JSON object a line, one reply line a request.
+//!
+//! Every frame carries `"v":1` and a `type`. Unknown types and versions are answered with an error that names them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::WIRE_VERSION;
+use crate::hook::HookFrame;
+use crate::output::Wish;
+use crate::receipt::{MessageState, Receipt};
+use crate::status::{Status, Why};
+
+/// A request with its version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// [`WIRE_VERSION`].
+    pub v: u32,
+    /// What is asked.
+    #[serde(flatten)]
+    pub request: Request,
+}
+
+impl Frame {
+    /// Wraps a request in the current version.
+    pub fn new(request: Request) -> Self {
+        Self { v: WIRE_VERSION, request }
+    }
+}
+
+/// What a client or a hook asks of the daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Request {
+    /// One of Claude Code's hooks fired.
+    Hook(HookFrame),
+    /// Put a message into the inbox.
+    Send(SendRequest),
+    /// Show the daemon's state.
+    Status,
+    /// Say why nothing is injected.
+    Why,
+    /// Show the agent's screen as text.
+    Screen {
+        /// Keep colours (SGR sequences).
+        #[serde(default)]
+        ansi: bool,
+    },
+    /// The same stream as `output.sock`.
+    Subscribe(Wish),
+}
+
+/// A message for the inbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SendRequest {
+    /// The channel it is shown under; `default` if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub channel: Option<String>,
+    /// The text; it may hold newlines.
+    pub content: String,
+    /// The same id on the same channel is accepted once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<String>,
+    /// Kept with the message, not shown to Claude.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub meta: Option<Value>,
+    /// Reply only once this state was reached (or can't be reached any more).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait: Option<MessageState>,
+    /// Give up waiting after that many seconds; the message stays in the inbox.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub timeout_s: Option<u64>,
+}
+
+/// The answer to a request other than a hook's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Whether it was done.
+    pub ok: bool,
+    /// Why not: a word for programs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<ErrorCode>,
+    /// Why not: a sentence for people.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// For `send`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub receipt: Option<Receipt>,
+    /// For `send` with `wait: answered`: Claude's text.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answer: Option<String>,
+    /// For `status`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub status: Option<Box<Status>>,
+    /// For `why`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<Box<Why>>,
+    /// For `screen`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub screen: Option<String>,
+}
+
+impl Reply {
+    /// Done, nothing further to say.
+    pub fn ok() -> Self {
+        Self { ok: true, ..Self::default() }
+    }
+
+    /// Not done, with the reason.
+    pub fn refused(code: ErrorCode, error: impl Into<String>) -> Self {
+        Self { ok: false, code: Some(code), error: Some(error.into()), ..Self::default() }
+    }
+}
+
+/// Why a request was not done, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The frame is no JSON, or not of a known form.
+    BadFrame,
+    /// The frame's version is not [`WIRE_VERSION`].
+    BadVersion,
+    /// Whoever speaks may not use this verb.
+    NotAllowed,
+    /// The message can't be taken: empty, too large, bad channel.
+    Rejected,
+    /// The state waited for was not reached in time.
+    TimedOut,
+    /// The message ended `uncertain`.
+    Uncertain,
+    /// The daemon failed; see its log.
+    Internal,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_reads_as_documented() {
+        let frame: Frame = serde_json::from_str(r#"{"v":1,"type":"send","content":"hi","channel":"phone"}"#).unwrap();
+        let Request::Send(send) = frame.request else { panic!("{frame:?}") };
+        assert_eq!((send.content.as_str(), send.channel.as_deref()), ("hi", Some("phone")));
+    }
+
+    #[test]
+    fn a_request_without_fields_writes_its_type_alone() {
+        let line = serde_json::to_string(&Frame::new(Request::Status)).unwrap();
+        assert_eq!(line, r#"{"v":1,"type":"status"}"#);
+    }
+
+    #[test]
+    fn a_hook_frame_keeps_its_payload() {
+        let line = r#"{"v":1,"type":"hook","event":"Stop","token":"t","claude_pid":7,"payload":{"session_id":"s"}}"#;
+        let frame: Frame = serde_json::from_str(line).unwrap();
+        assert_eq!(serde_json::to_string(&frame).unwrap(), line);
+    }
+
+    #[test]
+    fn an_unknown_type_is_an_error() {
+        assert!(serde_json::from_str::<Frame>(r#"{"v":1,"type":"explode"}"#).is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! The frame that `ccmux-hook` sends, and the reply it obeys.
+//!
+//! ```text
+//! hook → {"v":1,"type":"hook","event":"Stop","token":"…","claude_pid":4711,"payload":{…}}
+//! hook ← {"ok":true}                      exit 0, nothing printed
+//! hook ← {"ok":true,"stdout":{…}}         print it, exit 0
+//! hook ← {"ok":true,"wait_s":600}         stay at most that long for one more line with `stdout`
+//! ```
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The variable that carries the owned session's token to its hooks.
+pub const TOKEN_VARIABLE: &str = "CCMUX_SESSION_TOKEN";
+
+/// The longest frame the daemon takes, in bytes: Claude Code's own payloads hold whole prompts.
+pub const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a hook tells the daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HookFrame {
+    /// Claude Code's name of the event (`hook_event_name`).
+    pub event: String,
+    /// [`TOKEN_VARIABLE`], if the environment has it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub token: Option<String>,
+    /// `CLAUDE_PID`, which Claude Code sets since some version after 2.1.197.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub claude_pid: Option<i32>,
+    /// Claude Code's hook input as it came on stdin.
+    pub payload: Value,
+}
+
+/// What the daemon answers a hook.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HookReply {
+    /// The frame was understood.
+    pub ok: bool,
+    /// To be printed as it is: Claude Code reads a decision from it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stdout: Option<Value>,
+    /// Stay that many seconds for one more reply, then end silently.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait_s: Option<u32>,
+    /// Why not, if not `ok`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+}
+
+impl HookReply {
+    /// The plain answer: thank you, go.
+    pub fn ok() -> Self {
+        Self { ok: true, ..Self::default() }
+    }
+}

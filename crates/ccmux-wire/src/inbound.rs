@@ -1,0 +1,1 @@
+//! Bytes from a FIFO → frames → messages.
