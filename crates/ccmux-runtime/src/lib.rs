@@ -1,1 +1,29 @@
-//! ccmux-runtime.
+//! The hands of ccmux: everything that touches the world on the policy's orders.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`settings`] | defaults ← files ← variables ← flags |
+//! | [`runtime_dir`] | makes, checks and locks the runtime directory |
+//! | [`intake`] | finds FIFOs and reads them |
+//! | [`inbox`] | the database of messages: accepted once, delivered once |
+//! | [`prompt`] | message texts: sanitised, composed, cut into pieces, compared |
+//! | [`screen`] | what a captured screen shows, by rules that are data |
+//! | [`terminal`] | the one trait seam: what ccmux needs of a terminal |
+//! | [`tmux`] | that trait on tmux |
+//! | [`agent`] | the agent's process, its launch file, settings file and state file |
+//! | [`turns`] | transcripts → turns → subscribers |
+//! | [`control`] | `control.sock`: hooks and clients |
+//! | [`event_loop`] | select, handle, drain, record |
+#![deny(unsafe_code)]
+
+pub mod agent;
+pub mod control;
+pub mod inbox;
+pub mod intake;
+pub mod prompt;
+pub mod runtime_dir;
+pub mod screen;
+pub mod settings;
+pub mod terminal;
+pub mod tmux;
+pub mod turns;

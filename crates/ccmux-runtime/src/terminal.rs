@@ -1,0 +1,128 @@
+//! What ccmux needs of a terminal: the one trait seam of the runtime.
+//!
+//! [`crate::tmux::Tmux`] is the real one; tests of the injector use a fake. Every method is bounded in time (5 s) by its
+//! implementation. Nothing here knows messages or policy.
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use ccmux_policy::UnixMs;
+use ccmux_policy::event::ExitStatus;
+use tokio::sync::mpsc;
+
+/// What must still be true of the pane at the moment something is typed; checked by the terminal itself, in the same
+/// command, so that nothing can come in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guard {
+    /// The pane's own process must be this one, alive. (And the pane must be in no mode.)
+    pub pid: i32,
+}
+
+/// What became of an order to type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Typed {
+    /// The terminal took it.
+    Done,
+    /// The guard did not hold; nothing was typed. The text says what was different.
+    Refused(String),
+}
+
+/// Why a terminal could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TerminalError {
+    /// There is no such session or pane, or no server.
+    #[error("there is no pane: {0}")]
+    NoPane(String),
+    /// It refused or failed; nothing was typed.
+    #[error("{what}: {why}")]
+    Failed {
+        /// What was asked.
+        what: &'static str,
+        /// What it said.
+        why: String,
+    },
+    /// No answer in time: whether it was done is unknown.
+    #[error("{what}: no answer within {limit_s} s")]
+    Silent {
+        /// What was asked.
+        what: &'static str,
+        /// The limit.
+        limit_s: u64,
+    },
+}
+
+/// The pane as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pane {
+    /// The terminal's own name for it, e.g. `%0`.
+    pub id: String,
+    /// The pane's own process.
+    pub pid: i32,
+    /// How that process ended, once the terminal noticed.
+    pub dead: Option<ExitStatus>,
+    /// In copy mode or another mode.
+    pub in_mode: bool,
+    /// Columns.
+    pub width: u16,
+    /// Rows.
+    pub height: u16,
+    /// The title that the agent set (OSC 0/2).
+    pub title: String,
+}
+
+/// One look, from one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// The pane.
+    pub pane: Pane,
+    /// The visible rows, with SGR sequences (`capture-pane -p -e`), `\n` between them.
+    pub text: String,
+    /// When a client that can type was last active (1 s resolution); `None` if no such client is attached.
+    pub active_at: Option<UnixMs>,
+}
+
+/// How to start the agent: `ccmuxd launch FILE` in the pane, in its own pid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchCommand {
+    /// The program and its arguments, run without a shell.
+    pub argv: Vec<String>,
+    /// Where the session is made (the launcher changes directory by itself).
+    pub cwd: PathBuf,
+}
+
+/// News from the pane's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaneNews {
+    /// Something was written after a silence.
+    Active,
+    /// Nothing was written for the silence timeout.
+    Silent,
+}
+
+/// A terminal that runs one agent in one pane.
+pub trait Terminal: Send + Sync + 'static {
+    /// The session's pane, dead or alive; `None` if there is no such session.
+    fn find(&self) -> impl Future<Output = Result<Option<Pane>, TerminalError>> + Send;
+
+    /// Starts the command as the pane's own process: in the session's dead pane, or in a new session. Returns the pane.
+    fn respawn(&self, command: LaunchCommand) -> impl Future<Output = Result<Pane, TerminalError>> + Send;
+
+    /// Takes a look.
+    fn capture(&self) -> impl Future<Output = Result<Capture, TerminalError>> + Send;
+
+    /// Pastes the pieces one after the other, bracketed, if the guard holds. No Enter.
+    fn inject(
+        &self,
+        guard: Guard,
+        pieces: Vec<String>,
+    ) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
+
+    /// Presses Enter if the guard holds.
+    fn press_enter(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
+
+    /// When a client that can type was last active.
+    fn last_typed(&self) -> impl Future<Output = Result<Option<UnixMs>, TerminalError>> + Send;
+
+    /// Reports output and silence of the pane until the receiver is dropped; mounts again what breaks.
+    fn watch_output(&self, news: mpsc::Sender<PaneNews>) -> impl Future<Output = ()> + Send;
+}
