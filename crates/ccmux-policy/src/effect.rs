@@ -112,6 +112,9 @@ pub enum Effect {
     RecordRequeued {
         /// Which batch.
         batch: BatchId,
+        /// Its text had been typed: it will be marked as redelivered, and the failure counts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        typed: bool,
     },
     /// A message is given up.
     RecordFailed {

@@ -258,6 +258,8 @@ pub enum Event {
     },
     /// A deadline passed.
     DeadlinePassed,
+    /// Somebody asks what the state is: a look older than a second is taken again.
+    StateAsked,
     /// The daemon was asked to stop: nothing new is injected.
     ShutdownAsked,
 }

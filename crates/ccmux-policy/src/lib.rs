@@ -26,11 +26,20 @@
 
 pub mod effect;
 pub mod event;
+pub mod evidence;
+pub mod flight;
+pub mod gate;
+pub mod lifecycle;
 pub mod now;
+pub mod queue;
 pub mod screen;
 pub mod settings;
+pub mod supervisor;
+pub mod timeline;
+pub mod turns;
 
 pub use effect::{AlertKind, Effect};
 pub use event::{Event, Message};
 pub use now::{Mono, Now, UnixMs};
 pub use settings::PolicySettings;
+pub use supervisor::{PolicyStatus, Supervisor};

@@ -1,0 +1,294 @@
+//! What the agent is doing, from its witnesses in order of trust: hooks, state file, screen.
+//!
+//! ```text
+//! hooks       edges, at once:   busy | over | dialog        (may be missing, tripled, or never come: Esc)
+//! state file  levels, 0.2 s late: idle | busy | shell | waiting   (undocumented: may be absent)
+//! screen      levels, when asked: a dialog on it vetoes whatever the others say
+//! ```
+//!
+//! The more cautious one wins. A hook's word yields to the state file once that had time to follow, and, where there
+//! is no state file, to a screen that was ready at every look for a second: no state is ever held for good by an edge
+//! that never comes. Facts: FINDINGS 1 to 12, 28.
+
+use crate::event::FileState;
+use crate::now::{Mono, Now};
+use crate::screen::{BoxHolds, ScreenClass, Seen};
+
+/// A state file follows a hook within 0.2 s (F 61); after this it is believed again.
+const FILE_FOLLOWS_WITHIN_MS: u64 = 2_000;
+/// Without a state file, a screen that is ready for that long ends a hook's "busy".
+const SCREEN_BELIEVED_AFTER_MS: u64 = 1_000;
+/// A look is good for a decision only that long: keys may come at any time.
+const LOOK_FRESH_FOR_MS: u64 = 250;
+
+/// What the hooks said last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum HookWord {
+    #[default]
+    Nothing,
+    Busy,
+    Over,
+    Dialog(String),
+}
+
+/// What the agent is doing, as hooks and state file say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Activity {
+    /// Waits for input.
+    Idle,
+    /// A turn runs.
+    Busy,
+    /// A dialog is open; the text says which.
+    Dialog(String),
+    /// No witness said anything yet.
+    Unknown,
+}
+
+/// What the witnesses of the owned agent said last, and when.
+#[derive(Debug, Clone)]
+pub struct Evidence {
+    hook: HookWord,
+    hook_at: Mono,
+    file: FileState,
+    file_at: Mono,
+    seen: Option<Seen>,
+    seen_at: Mono,
+    stale: bool,
+    ready_since: Option<Mono>,
+    box_empty_since: Option<Mono>,
+    idle_since: Option<Mono>,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        Self {
+            hook: HookWord::Nothing,
+            hook_at: Mono(0),
+            file: FileState::Absent,
+            file_at: Mono(0),
+            seen: None,
+            seen_at: Mono(0),
+            stale: true,
+            ready_since: None,
+            box_empty_since: None,
+            idle_since: None,
+        }
+    }
+}
+
+impl Evidence {
+    /// A prompt was taken.
+    pub fn hook_busy(&mut self, now: Now) {
+        self.hook_says(HookWord::Busy, now);
+    }
+
+    /// A turn is over.
+    pub fn hook_over(&mut self, now: Now) {
+        self.hook_says(HookWord::Over, now);
+    }
+
+    /// A dialog opened.
+    pub fn hook_dialog(&mut self, tool: String, now: Now) {
+        self.hook_says(HookWord::Dialog(tool), now);
+    }
+
+    fn hook_says(&mut self, word: HookWord, now: Now) {
+        self.hook = word;
+        self.hook_at = now.mono;
+        self.ready_since = None;
+        self.outdate(now);
+    }
+
+    /// The state file changed.
+    pub fn file_says(&mut self, state: FileState, now: Now) {
+        self.file = state;
+        self.file_at = now.mono;
+        self.outdate(now);
+    }
+
+    /// Something happened that the last look could not show.
+    pub fn outdate(&mut self, now: Now) {
+        self.stale = true;
+        self.note_idle(now);
+    }
+
+    /// A look was taken. `outdated`: something happened while it was taken.
+    pub fn screen_seen(&mut self, seen: Seen, outdated: bool, now: Now) {
+        let ready = seen.class == ScreenClass::Ready && !seen.copy_mode;
+        self.ready_since = if ready { self.ready_since.or(Some(now.mono)) } else { None };
+        let empty = ready && seen.holds == BoxHolds::Nothing;
+        self.box_empty_since = if empty { self.box_empty_since.or(Some(now.mono)) } else { None };
+        self.seen = Some(seen);
+        self.seen_at = now.mono;
+        self.stale = outdated;
+        self.note_idle(now);
+    }
+
+    /// Notes since when Claude is idle; asked at every event, since a hook's word can yield by time alone.
+    pub fn note_idle(&mut self, now: Now) {
+        let idle = self.activity(now) == Activity::Idle;
+        self.idle_since = if idle { self.idle_since.or(Some(now.mono)) } else { None };
+    }
+
+    /// What hooks and state file say now, the screen as a help where one of them is silent.
+    pub fn activity(&self, now: Now) -> Activity {
+        match &self.file {
+            FileState::Waiting(what) => Activity::Dialog(what.clone()),
+            FileState::Busy => match &self.hook {
+                HookWord::Dialog(tool) if self.hook_leads(now) => Activity::Dialog(tool.clone()),
+                _ => Activity::Busy,
+            },
+            FileState::Idle | FileState::Shell if self.hook_leads(now) => self.hook_activity(),
+            FileState::Idle | FileState::Shell => Activity::Idle,
+            FileState::Absent if self.screen_believed(now) => Activity::Idle,
+            FileState::Absent => self.hook_activity(),
+        }
+    }
+
+    fn hook_activity(&self) -> Activity {
+        match &self.hook {
+            HookWord::Busy => Activity::Busy,
+            HookWord::Dialog(tool) => Activity::Dialog(tool.clone()),
+            HookWord::Over => Activity::Idle,
+            HookWord::Nothing => match self.file {
+                FileState::Absent => Activity::Unknown,
+                _ => Activity::Idle,
+            },
+        }
+    }
+
+    fn hook_leads(&self, now: Now) -> bool {
+        self.hook_at > self.file_at && now.mono.since(self.hook_at) < FILE_FOLLOWS_WITHIN_MS
+    }
+
+    fn screen_believed(&self, now: Now) -> bool {
+        let needed = if self.hook == HookWord::Nothing { 0 } else { SCREEN_BELIEVED_AFTER_MS };
+        self.ready_since.is_some_and(|since| now.mono.since(since) >= needed)
+    }
+
+    /// The last look, if nothing happened since and it is not older than 250 ms.
+    pub fn fresh_look(&self, now: Now) -> Option<&Seen> {
+        let fresh = !self.stale && now.mono.since(self.seen_at) <= LOOK_FRESH_FOR_MS;
+        self.seen.as_ref().filter(|_| fresh)
+    }
+
+    /// The last look, however old.
+    pub fn last_look(&self) -> Option<&Seen> {
+        self.seen.as_ref()
+    }
+
+    /// When the last look was taken.
+    pub fn looked_at(&self) -> Option<Mono> {
+        self.seen.as_ref().map(|_| self.seen_at)
+    }
+
+    /// Since when every witness but the screen says idle.
+    pub fn idle_since(&self) -> Option<Mono> {
+        self.idle_since
+    }
+
+    /// Since when every look showed an empty prompt box.
+    pub fn box_empty_since(&self) -> Option<Mono> {
+        self.box_empty_since
+    }
+
+    /// A background shell still runs.
+    pub fn background_shell(&self) -> bool {
+        self.file == FileState::Shell
+    }
+
+    /// There is no state file to follow.
+    pub fn has_no_file(&self) -> bool {
+        self.file == FileState::Absent
+    }
+
+    /// When a hook's word will have yielded to the state file by itself.
+    pub fn hook_yields_at(&self, now: Now) -> Option<Mono> {
+        let leads = self.hook_leads(now) && matches!(self.file, FileState::Idle | FileState::Shell);
+        leads.then(|| self.hook_at + FILE_FOLLOWS_WITHIN_MS)
+    }
+
+    /// One line a witness, for `ccmux why`.
+    pub fn lines(&self, now: Now) -> Vec<String> {
+        let ago = |at: Mono| format!("{:.1} s ago", now.mono.since(at) as f64 / 1000.0);
+        let hooks = match &self.hook {
+            HookWord::Nothing => "hooks: nothing yet".to_owned(),
+            HookWord::Busy => format!("hooks: a prompt was submitted, {}", ago(self.hook_at)),
+            HookWord::Over => format!("hooks: the turn ended, {}", ago(self.hook_at)),
+            HookWord::Dialog(tool) => format!("hooks: a dialog for {tool} opened, {}", ago(self.hook_at)),
+        };
+        let file = match &self.file {
+            FileState::Absent => "state file: none".to_owned(),
+            FileState::Waiting(what) => format!("state file: waiting for {what}, {}", ago(self.file_at)),
+            FileState::Idle => format!("state file: idle, {}", ago(self.file_at)),
+            FileState::Busy => format!("state file: busy, {}", ago(self.file_at)),
+            FileState::Shell => format!("state file: idle with a background shell, {}", ago(self.file_at)),
+        };
+        let screen = match &self.seen {
+            None => "screen: not looked at yet".to_owned(),
+            Some(seen) => {
+                format!("screen: {:?}, the box holds {:?}, {}", seen.class, seen.holds, ago(self.seen_at))
+            }
+        };
+        let human = match self.seen.as_ref().and_then(|seen| seen.active_at) {
+            None => "people: nobody attached who can type".to_owned(),
+            Some(at) => format!("people: last active {} s ago", (now.wall.0 - at.0).max(0) / 1000),
+        };
+        vec![hooks, file, screen, human]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Now {
+        Now { mono: Mono(ms), ..Now::default() }
+    }
+
+    fn ready() -> Seen {
+        Seen::plain(ScreenClass::Ready, BoxHolds::Nothing)
+    }
+
+    #[test]
+    fn a_hook_leads_the_state_file_for_two_seconds_and_no_longer() {
+        let mut evidence = Evidence::default();
+        evidence.file_says(FileState::Idle, at(0));
+        evidence.hook_busy(at(10));
+        assert_eq!(evidence.activity(at(1_000)), Activity::Busy);
+        assert_eq!(evidence.activity(at(2_010)), Activity::Idle, "Esc fires no hook: the file is believed again");
+    }
+
+    #[test]
+    fn a_busy_state_file_outlasts_the_stop_hook() {
+        let mut evidence = Evidence::default();
+        evidence.file_says(FileState::Busy, at(0));
+        evidence.hook_over(at(100));
+        assert_eq!(evidence.activity(at(200)), Activity::Busy, "other Stop hooks still run");
+        evidence.file_says(FileState::Idle, at(300));
+        assert_eq!(evidence.activity(at(300)), Activity::Idle);
+    }
+
+    #[test]
+    fn without_a_state_file_a_ready_screen_ends_busy_after_a_second() {
+        let mut evidence = Evidence::default();
+        evidence.hook_busy(at(0));
+        evidence.screen_seen(ready(), false, at(100));
+        assert_eq!(evidence.activity(at(600)), Activity::Busy, "the screen may lag");
+        evidence.screen_seen(ready(), false, at(1_100));
+        assert_eq!(evidence.activity(at(1_100)), Activity::Idle);
+    }
+
+    #[test]
+    fn a_look_is_outdated_by_any_event_and_by_age() {
+        let mut evidence = Evidence::default();
+        evidence.screen_seen(ready(), false, at(0));
+        assert!(evidence.fresh_look(at(200)).is_some());
+        assert!(evidence.fresh_look(at(300)).is_none(), "too old");
+        evidence.screen_seen(ready(), false, at(400));
+        evidence.outdate(at(401));
+        assert!(evidence.fresh_look(at(402)).is_none(), "something happened");
+        evidence.screen_seen(ready(), true, at(500));
+        assert!(evidence.fresh_look(at(500)).is_none(), "something happened while it was taken");
+    }
+}

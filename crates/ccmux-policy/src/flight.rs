@@ -1,0 +1,315 @@
+//! The one batch on its way: paste, look, Enter, receipt.
+//!
+//! ```text
+//! Pasting ─► Looking ─► Entering ─► Awaiting ─► Searching ─► Looking ...
+//!    │          │ Ours: Enter          │ 5 s without a receipt     │ in the transcript: delivered
+//!    │ refused  │ Foreign: hands off   ▼                           │ provably absent, box empty: back to the queue
+//!    ▼          ▼                  delivered by hook               ▼ can't tell: uncertain
+//!  queue      stuck
+//! ```
+//!
+//! Enter is pressed only right after a look that showed our text, whole, and nothing else: in a dialog Enter approves
+//! (F 15). This module knows times and facts, no texts; [`Flight::step`] answers what to do, the supervisor does it.
+
+use ccmux_wire::id::{BatchId, PromptId};
+use ccmux_wire::receipt::Proof;
+
+use crate::event::{Found, Message};
+use crate::now::Mono;
+use crate::screen::{BoxHolds, ScreenClass, Seen};
+
+/// A receipt comes 0.1 to 0.9 s after Enter (F 51); after this ccmux looks.
+const RECEIPT_WITHIN_MS: u64 = 5_000;
+/// A hook comes that soon after the state file changed, or not at all.
+const HOOK_WITHIN_MS: u64 = 1_000;
+/// How often Enter is pressed for one batch.
+const MAX_ENTERS: u32 = 3;
+/// A pasted text must show within that time.
+const SHOWS_WITHIN_MS: u64 = 5_000;
+/// How soon ccmux looks again at a box that is not ours alone.
+const LOOK_AGAIN_MS: u64 = 500;
+/// After that long with something else in the way, people are told.
+const STUCK_AFTER_MS: u64 = 60_000;
+/// How soon ccmux looks again at a batch that it called uncertain.
+const STRANDED_LOOK_MS: u64 = 5_000;
+/// A hook of an agent that died may still be on its way.
+const LAST_HOOK_WITHIN_MS: u64 = 500;
+
+/// Where the batch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The order to paste is out.
+    Pasting,
+    /// A look is due, or its answer is.
+    Looking { due: Mono },
+    /// The order to press Enter is out.
+    Entering,
+    /// Enter was pressed.
+    Awaiting { until: Mono },
+    /// The order to search the transcript is out, or due. `last`: nothing can change any more.
+    Searching { due: Mono, ordered: bool, last: bool },
+}
+
+/// What the batch needs now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing before this time, or before an event.
+    Wait(Option<Mono>),
+    /// A look, compared with the batch.
+    Look,
+    /// Enter.
+    Enter,
+    /// A search of the transcript.
+    Search,
+    /// People should know that something is in the way (said once).
+    TellStuck(&'static str),
+    /// It is over.
+    Over(Outcome),
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Proved.
+    Delivered(Proof, Option<PromptId>),
+    /// Provably not delivered.
+    Absent {
+        /// Its text had been typed.
+        typed: bool,
+    },
+    /// It was called uncertain before and nothing more can be learned.
+    Abandoned,
+}
+
+/// A batch between its paste and its receipt.
+#[derive(Debug, Clone)]
+pub struct Flight {
+    batch: BatchId,
+    messages: Vec<Message>,
+    stage: Stage,
+    enters: u32,
+    pasted_at: Mono,
+    in_the_way_since: Option<Mono>,
+    told_stuck: bool,
+    uncertain: Option<&'static str>,
+    told_uncertain: bool,
+    outcome: Option<Outcome>,
+    agent_gone: bool,
+    press_now: bool,
+    saw_empty: bool,
+}
+
+impl Flight {
+    /// A batch whose paste is being ordered now.
+    pub fn begin(batch: BatchId, messages: Vec<Message>, now: Mono) -> Self {
+        Self {
+            batch,
+            messages,
+            stage: Stage::Pasting,
+            enters: 0,
+            pasted_at: now,
+            in_the_way_since: None,
+            told_stuck: false,
+            uncertain: None,
+            told_uncertain: false,
+            outcome: None,
+            agent_gone: false,
+            press_now: false,
+            saw_empty: false,
+        }
+    }
+
+    /// A batch that an earlier daemon left in flight: the transcript is asked before anything else.
+    pub fn found(batch: BatchId, messages: Vec<Message>, now: Mono) -> Self {
+        let stage = Stage::Searching { due: now, ordered: false, last: false };
+        Self { stage, ..Self::begin(batch, messages, now) }
+    }
+
+    /// Its number.
+    pub fn batch(&self) -> BatchId {
+        self.batch
+    }
+
+    /// Its messages.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Its messages, when it is over.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.messages
+    }
+
+    /// Why it was called uncertain, to be told once.
+    pub fn take_uncertain(&mut self) -> Option<&'static str> {
+        if self.told_uncertain {
+            return None;
+        }
+        self.told_uncertain = self.uncertain.is_some();
+        self.uncertain
+    }
+
+    /// tmux took the text, or perhaps did.
+    pub fn pasted(&mut self, now: Mono) {
+        if self.stage == Stage::Pasting {
+            self.pasted_at = now;
+            self.stage = Stage::Looking { due: now };
+            self.search_if_gone(now);
+        }
+    }
+
+    /// Nothing was typed.
+    pub fn paste_refused(&mut self) {
+        if self.stage == Stage::Pasting {
+            self.outcome = Some(Outcome::Absent { typed: false });
+        }
+    }
+
+    /// Enter reached the agent.
+    pub fn enter_pressed(&mut self, now: Mono) {
+        if self.stage == Stage::Entering {
+            self.enters += 1;
+            self.stage = Stage::Awaiting { until: now + RECEIPT_WITHIN_MS };
+            self.search_if_gone(now);
+        }
+    }
+
+    /// Enter was not sent.
+    pub fn enter_refused(&mut self, now: Mono) {
+        if self.stage == Stage::Entering {
+            self.stage = Stage::Looking { due: now + LOOK_AGAIN_MS };
+            self.search_if_gone(now);
+        }
+    }
+
+    /// The session's own hook named the batch's text.
+    pub fn proved_by_hook(&mut self, prompt: Option<PromptId>) {
+        self.outcome = Some(Outcome::Delivered(Proof::Hook, prompt));
+    }
+
+    /// The agent that had the text is gone: only the transcript can tell.
+    pub fn agent_exited(&mut self, now: Mono) {
+        self.agent_gone = true;
+        if !matches!(self.stage, Stage::Pasting | Stage::Entering) {
+            self.search_if_gone(now);
+        }
+    }
+
+    /// Enter was pressed, and its receipt has not come.
+    pub fn was_entered(&self) -> bool {
+        self.enters > 0
+    }
+
+    /// The agent does something after Enter: if no hook tells in a second, the transcript will.
+    pub fn agent_stirred(&mut self, now: Mono) {
+        if let Stage::Awaiting { until } = &mut self.stage {
+            *until = (*until).min(now + HOOK_WITHIN_MS);
+        }
+    }
+
+    fn search_if_gone(&mut self, now: Mono) {
+        if self.agent_gone {
+            self.stage = Stage::Searching { due: now + LAST_HOOK_WITHIN_MS, ordered: false, last: true };
+        }
+    }
+
+    /// The answer of the transcript.
+    pub fn searched(&mut self, found: Found, prompt: Option<PromptId>, now: Mono) {
+        let Stage::Searching { last, ordered: true, .. } = self.stage else { return };
+        match found {
+            Found::Whole => self.outcome = Some(Outcome::Delivered(Proof::Transcript, prompt)),
+            Found::Within => self.give_up("its text was submitted together with other text"),
+            Found::Unreadable if last => self.give_up("its text is gone and the transcript can't be read"),
+            Found::Absent if last && self.uncertain.is_none() => {
+                self.outcome = Some(Outcome::Absent { typed: true });
+            }
+            Found::Absent if last => self.outcome = Some(Outcome::Abandoned),
+            Found::Absent | Found::Unreadable => self.stage = Stage::Looking { due: now },
+        }
+    }
+
+    fn give_up(&mut self, why: &'static str) {
+        self.uncertain = Some(self.uncertain.unwrap_or(why));
+        self.outcome = Some(Outcome::Abandoned);
+    }
+
+    /// The answer of a look that compared the box with this batch.
+    pub fn seen(&mut self, seen: &Seen, now: Mono) {
+        let Stage::Looking { .. } = self.stage else { return };
+        let again = Stage::Looking { due: now + LOOK_AGAIN_MS };
+        let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
+        self.stage = match (seen.class, seen.holds) {
+            (ScreenClass::Draft, BoxHolds::Ours) if typing_reaches_the_box => return self.ours(now),
+            (ScreenClass::Ready, BoxHolds::Nothing) if typing_reaches_the_box => return self.empty(now),
+            (ScreenClass::Busy | ScreenClass::Queued, _) if self.enters > 0 => {
+                Stage::Awaiting { until: now + RECEIPT_WITHIN_MS }
+            }
+            _ => {
+                self.in_the_way_since.get_or_insert(now);
+                again
+            }
+        };
+    }
+
+    fn ours(&mut self, now: Mono) {
+        self.in_the_way_since = None;
+        self.saw_empty = false;
+        if self.enters < MAX_ENTERS {
+            self.press_now = true;
+            self.stage = Stage::Entering;
+        } else {
+            self.uncertain = Some(self.uncertain.unwrap_or("Enter was pressed 3 times and the text still stands in the box"));
+            self.stage = Stage::Looking { due: now + STRANDED_LOOK_MS };
+        }
+    }
+
+    fn empty(&mut self, now: Mono) {
+        self.in_the_way_since = None;
+        let may_still_show = self.enters == 0 && now.since(self.pasted_at) < SHOWS_WITHIN_MS;
+        // One look at an empty box is no proof that the text is gone: the screen may lag behind the keys.
+        self.stage = if may_still_show || !self.saw_empty {
+            Stage::Looking { due: now + LOOK_AGAIN_MS }
+        } else {
+            Stage::Searching { due: now, ordered: false, last: true }
+        };
+        self.saw_empty = true;
+    }
+
+    /// What is needed now. An order is answered once; what follows depends on the facts.
+    pub fn step(&mut self, look_pending: bool, now: Mono) -> Need {
+        if let Some(outcome) = self.outcome.take() {
+            return Need::Over(outcome);
+        }
+        if std::mem::take(&mut self.press_now) {
+            return Need::Enter;
+        }
+        if let Some(need) = self.stuck(now) {
+            return need;
+        }
+        match self.stage {
+            Stage::Pasting | Stage::Entering => Need::Wait(None),
+            Stage::Looking { .. } if look_pending => Need::Wait(None),
+            Stage::Looking { due } if now < due => Need::Wait(Some(due)),
+            Stage::Looking { .. } => Need::Look,
+            Stage::Awaiting { until } if now < until => Need::Wait(Some(until)),
+            Stage::Awaiting { .. } => self.search_now(now, false),
+            Stage::Searching { ordered: true, .. } => Need::Wait(None),
+            Stage::Searching { due, .. } if now < due => Need::Wait(Some(due)),
+            Stage::Searching { last, .. } => self.search_now(now, last),
+        }
+    }
+
+    fn search_now(&mut self, now: Mono, last: bool) -> Need {
+        self.stage = Stage::Searching { due: now, ordered: true, last };
+        Need::Search
+    }
+
+    fn stuck(&mut self, now: Mono) -> Option<Need> {
+        let since = self.in_the_way_since?;
+        if self.told_stuck || now.since(since) < STUCK_AFTER_MS {
+            return None;
+        }
+        self.told_stuck = true;
+        Some(Need::TellStuck("a batch was pasted, and something else than its text is on the screen: Enter is not pressed"))
+    }
+}

@@ -1,0 +1,155 @@
+//! When a turn is over, and which messages it answers.
+//!
+//! One prompt can make several Stops, share one, or end without any (F 28 to 32): a turn ends by a Stop of its prompt,
+//! or by Claude having been idle for 2 s since without one.
+
+use ccmux_wire::id::{MessageId, PromptId};
+
+use crate::now::Mono;
+
+/// A Stop hook comes before Claude is idle; after this it does not come any more.
+const STOP_WITHIN_MS: u64 = 2_000;
+
+/// Messages that were delivered into a prompt.
+#[derive(Debug, Clone)]
+struct Delivered {
+    prompt: Option<PromptId>,
+    messages: Vec<MessageId>,
+}
+
+/// What a turn's end publishes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The prompt that began it.
+    pub prompt: Option<PromptId>,
+    /// Messages that were delivered into it.
+    pub in_reply_to: Vec<MessageId>,
+    /// Messages that it answers.
+    pub answers: Vec<MessageId>,
+}
+
+/// The owned session's turns.
+#[derive(Debug, Clone, Default)]
+pub struct Turns {
+    /// A turn runs, begun by that prompt where it is known.
+    open: Option<Option<PromptId>>,
+    idle_since: Option<Mono>,
+    delivered: Vec<Delivered>,
+    unanswered: Vec<MessageId>,
+}
+
+impl Turns {
+    /// A prompt was taken, by whatever witness.
+    pub fn began(&mut self, prompt: Option<PromptId>) {
+        let known = self.open.take().flatten();
+        self.open = Some(prompt.or(known));
+        self.idle_since = None;
+    }
+
+    /// The state file says busy: a turn runs even if no hook tells.
+    pub fn busy(&mut self) {
+        self.open.get_or_insert(None);
+        self.idle_since = None;
+    }
+
+    /// A batch became a prompt.
+    pub fn delivered(&mut self, prompt: Option<PromptId>, messages: Vec<MessageId>) {
+        self.began(prompt.clone());
+        self.unanswered.extend(&messages);
+        self.delivered.push(Delivered { prompt, messages });
+    }
+
+    /// A Stop of that prompt.
+    pub fn ended(&mut self, prompt: Option<PromptId>, background: bool) -> Ended {
+        let own = |delivered: &Delivered| delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt;
+        let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.delivered).into_iter().partition(own);
+        self.delivered = others;
+        self.open = None;
+        self.idle_since = None;
+        let in_reply_to: Vec<MessageId> = mine.into_iter().flat_map(|delivered| delivered.messages).collect();
+        Ended { prompt, in_reply_to, answers: self.take_answered(background) }
+    }
+
+    /// Messages of prompts that are over; those of a prompt still to end are kept.
+    fn take_answered(&mut self, background: bool) -> Vec<MessageId> {
+        if background {
+            return Vec::new();
+        }
+        let waiting: Vec<MessageId> = self.delivered.iter().flat_map(|d| d.messages.clone()).collect();
+        let (kept, answered) = std::mem::take(&mut self.unanswered).into_iter().partition(|id| waiting.contains(id));
+        self.unanswered = kept;
+        answered
+    }
+
+    /// The API failed: an alert, no turn; its messages are delivered, not answered.
+    pub fn failed(&mut self) {
+        self.delivered.clear();
+        self.unanswered.clear();
+        self.open = None;
+        self.idle_since = None;
+    }
+
+    /// Every witness says idle. Returns the turn that ended without a Stop, once that is certain.
+    pub fn idle(&mut self, background: bool, now: Mono) -> Option<Ended> {
+        let prompt = self.open.clone()?;
+        let since = *self.idle_since.get_or_insert(now);
+        (now.since(since) >= STOP_WITHIN_MS).then(|| self.ended(prompt, background))
+    }
+
+    /// Somebody is busy or nobody knows: the wait for a missing Stop starts anew.
+    pub fn not_idle(&mut self) {
+        self.idle_since = None;
+    }
+
+    /// A turn runs, or its Stop is awaited.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// When a missing Stop will be given up.
+    pub fn gives_up_at(&self) -> Option<Mono> {
+        self.open.as_ref().and(self.idle_since).map(|since| since + STOP_WITHIN_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(text: &str) -> Option<PromptId> {
+        Some(PromptId::new(text))
+    }
+
+    #[test]
+    fn a_turn_names_the_messages_of_its_own_prompt() {
+        let mut turns = Turns::default();
+        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        let late = turns.ended(prompt("p0"), false);
+        assert_eq!((late.in_reply_to, late.answers), (vec![], vec![]), "a late Stop of the turn before");
+        let own = turns.ended(prompt("p1"), false);
+        assert_eq!((own.in_reply_to, own.answers), (vec![MessageId(1)], vec![MessageId(1)]));
+    }
+
+    #[test]
+    fn a_message_is_answered_when_no_background_task_is_left() {
+        let mut turns = Turns::default();
+        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        let first = turns.ended(prompt("p1"), true);
+        assert_eq!((first.in_reply_to, first.answers), (vec![MessageId(1)], vec![]));
+        turns.began(prompt("p2"));
+        let second = turns.ended(prompt("p2"), false);
+        assert_eq!((second.in_reply_to, second.answers), (vec![], vec![MessageId(1)]));
+    }
+
+    #[test]
+    fn a_turn_without_a_stop_ends_after_two_idle_seconds() {
+        let mut turns = Turns::default();
+        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        assert_eq!(turns.idle(false, Mono(1_000)), None);
+        assert_eq!(turns.gives_up_at(), Some(Mono(3_000)));
+        turns.busy();
+        assert_eq!(turns.idle(false, Mono(4_000)), None, "busy in between: the wait starts anew");
+        assert_eq!(turns.idle(false, Mono(6_000)).unwrap().prompt, prompt("p1"));
+        assert_eq!(turns.idle(false, Mono(9_000)), None, "published once");
+    }
+}
