@@ -2,7 +2,7 @@
 //!
 //! Knows entries and how they look at a width; forgets the oldest, since only the last rows can be drawn.
 
-use crate::style::{BOLD, GREY, MODE, RED, RESET, SAID, WHITE, printable};
+use crate::style::{BOLD, GREY, MODE, RED, RESET, SAID_BY_HUMAN, printable};
 use crate::wrap;
 
 /// Drawn rows are kept for about so many entries.
@@ -71,7 +71,7 @@ impl Entry {
     /// Head of the first row, head of the others (same width), colour of the text.
     fn looks(&self) -> (&'static str, &'static str, &'static str) {
         match self.mark {
-            Mark::Prompt => ("\x1b[38;5;246m\x1b[48;5;237m❯ ", "  ", const_str(&[SAID, WHITE])),
+            Mark::Prompt => ("\x1b[38;5;246m\x1b[48;5;237m❯ ", "  ", SAID_BY_HUMAN),
             Mark::Waiting => ("\x1b[38;5;246m\x1b[48;5;237m❯ ", "  ", GREY),
             Mark::Reply => ("\x1b[38;5;231m●\x1b[0m ", "  ", ""),
             Mark::Tool => ("\x1b[38;5;246m●\x1b[0m ", "  ", BOLD),
@@ -79,15 +79,10 @@ impl Entry {
             Mark::Result => ("  \x1b[38;5;246m⎿ \u{a0}", "     ", GREY),
             Mark::Note => ("  ", "  ", GREY),
             Mark::Done => ("\x1b[38;5;246m✻ ", "  ", GREY),
-            Mark::Shell => ("\x1b[38;5;211m\x1b[48;5;59m! ", "  ", const_str(&[MODE])),
+            Mark::Shell => ("\x1b[38;5;211m\x1b[48;5;59m! ", "  ", MODE),
             Mark::Banner => ("", "", ""),
         }
     }
-}
-
-/// The prompt's text has both a background and a colour; there are only these two combinations.
-const fn const_str(parts: &[&'static str]) -> &'static str {
-    if parts.len() == 2 { "\x1b[48;5;237m\x1b[38;5;231m" } else { parts[0] }
 }
 
 /// The entries, oldest first.

@@ -6,10 +6,9 @@ pub const GREY: &str = "\x1b[38;5;246m";
 pub const SPINNER: &str = "\x1b[38;5;174m";
 pub const MODE: &str = "\x1b[38;5;211m";
 pub const DIALOG: &str = "\x1b[38;5;153m";
-pub const WHITE: &str = "\x1b[38;5;231m";
-pub const GREEN: &str = "\x1b[38;5;114m";
 pub const RED: &str = "\x1b[38;5;211m";
-pub const SAID: &str = "\x1b[48;5;237m";
+/// White on a dark grey.
+pub const SAID_BY_HUMAN: &str = "\x1b[48;5;237m\x1b[38;5;231m";
 pub const BOLD: &str = "\x1b[1m";
 pub const DIM: &str = "\x1b[2m";
 pub const INVERSE: &str = "\x1b[7m";

@@ -18,6 +18,10 @@ use crate::screen::{BoxHolds, ScreenClass, Seen};
 const FILE_FOLLOWS_WITHIN_MS: u64 = 2_000;
 /// Without a state file, a screen that is ready for that long ends a hook's "busy".
 const SCREEN_BELIEVED_AFTER_MS: u64 = 1_000;
+/// Looks further apart than that say nothing about the time between them.
+const LOOKS_CLOSE_WITHIN_MS: u64 = 2_500;
+/// The screen follows a state change within that time.
+const SCREEN_FOLLOWS_WITHIN_MS: u64 = 300;
 /// A look is good for a decision only that long: keys may come at any time.
 const LOOK_FRESH_FOR_MS: u64 = 250;
 
@@ -115,9 +119,16 @@ impl Evidence {
     /// A look was taken. `outdated`: something happened while it was taken.
     pub fn screen_seen(&mut self, seen: Seen, outdated: bool, now: Now) {
         let ready = seen.class == ScreenClass::Ready && !seen.copy_mode;
-        self.ready_since = if ready { self.ready_since.or(Some(now.mono)) } else { None };
+        self.ready_since = if ready {
+            self.ready_since.or(Some(now.mono))
+        } else {
+            None
+        };
         let empty = ready && seen.holds == BoxHolds::Nothing;
-        self.box_empty_since = if empty { self.box_empty_since.or(Some(now.mono)) } else { None };
+        let unbroken = self
+            .box_empty_since
+            .filter(|_| now.mono.since(self.seen_at) <= LOOKS_CLOSE_WITHIN_MS);
+        self.box_empty_since = if empty { unbroken.or(Some(now.mono)) } else { None };
         self.seen = Some(seen);
         self.seen_at = now.mono;
         self.stale = outdated;
@@ -127,7 +138,11 @@ impl Evidence {
     /// Notes since when Claude is idle; asked at every event, since a hook's word can yield by time alone.
     pub fn note_idle(&mut self, now: Now) {
         let idle = self.activity(now) == Activity::Idle;
-        self.idle_since = if idle { self.idle_since.or(Some(now.mono)) } else { None };
+        self.idle_since = if idle {
+            self.idle_since.or(Some(now.mono))
+        } else {
+            None
+        };
     }
 
     /// What hooks and state file say now, the screen as a help where one of them is silent.
@@ -140,7 +155,7 @@ impl Evidence {
             },
             FileState::Idle | FileState::Shell if self.hook_leads(now) => self.hook_activity(),
             FileState::Idle | FileState::Shell => Activity::Idle,
-            FileState::Absent if self.screen_believed(now) => Activity::Idle,
+            FileState::Absent if self.screen_believed() => Activity::Idle,
             FileState::Absent => self.hook_activity(),
         }
     }
@@ -161,9 +176,14 @@ impl Evidence {
         self.hook_at > self.file_at && now.mono.since(self.hook_at) < FILE_FOLLOWS_WITHIN_MS
     }
 
-    fn screen_believed(&self, now: Now) -> bool {
-        let needed = if self.hook == HookWord::Nothing { 0 } else { SCREEN_BELIEVED_AFTER_MS };
-        self.ready_since.is_some_and(|since| now.mono.since(since) >= needed)
+    fn screen_believed(&self) -> bool {
+        let needed = if self.hook == HookWord::Nothing {
+            0
+        } else {
+            SCREEN_BELIEVED_AFTER_MS
+        };
+        self.ready_since
+            .is_some_and(|since| self.seen_at.since(since) >= needed)
     }
 
     /// The last look, if nothing happened since and it is not older than 250 ms.
@@ -197,9 +217,20 @@ impl Evidence {
         self.file == FileState::Shell
     }
 
-    /// There is no state file to follow.
-    pub fn has_no_file(&self) -> bool {
-        self.file == FileState::Absent
+    /// There is no state file, and the screen says ready since a hook said otherwise: further looks will confirm it.
+    pub fn screen_must_confirm(&self) -> bool {
+        self.file == FileState::Absent && self.ready_since.is_some() && !self.screen_believed()
+    }
+
+    /// When a look is due because Claude became idle after the last one, which shows the past.
+    pub fn idle_look_at(&self) -> Option<Mono> {
+        let outdated = self
+            .seen
+            .as_ref()
+            .is_some_and(|seen| seen.class != ScreenClass::Ready);
+        self.idle_since
+            .filter(|since| outdated && *since >= self.seen_at)
+            .map(|since| since + SCREEN_FOLLOWS_WITHIN_MS)
     }
 
     /// When a hook's word will have yielded to the state file by itself.
@@ -227,7 +258,12 @@ impl Evidence {
         let screen = match &self.seen {
             None => "screen: not looked at yet".to_owned(),
             Some(seen) => {
-                format!("screen: {:?}, the box holds {:?}, {}", seen.class, seen.holds, ago(self.seen_at))
+                format!(
+                    "screen: {:?}, the box holds {:?}, {}",
+                    seen.class,
+                    seen.holds,
+                    ago(self.seen_at)
+                )
             }
         };
         let human = match self.seen.as_ref().and_then(|seen| seen.active_at) {
@@ -243,7 +279,10 @@ mod tests {
     use super::*;
 
     fn at(ms: u64) -> Now {
-        Now { mono: Mono(ms), ..Now::default() }
+        Now {
+            mono: Mono(ms),
+            ..Now::default()
+        }
     }
 
     fn ready() -> Seen {
@@ -256,7 +295,11 @@ mod tests {
         evidence.file_says(FileState::Idle, at(0));
         evidence.hook_busy(at(10));
         assert_eq!(evidence.activity(at(1_000)), Activity::Busy);
-        assert_eq!(evidence.activity(at(2_010)), Activity::Idle, "Esc fires no hook: the file is believed again");
+        assert_eq!(
+            evidence.activity(at(2_010)),
+            Activity::Idle,
+            "Esc fires no hook: the file is believed again"
+        );
     }
 
     #[test]
@@ -264,7 +307,11 @@ mod tests {
         let mut evidence = Evidence::default();
         evidence.file_says(FileState::Busy, at(0));
         evidence.hook_over(at(100));
-        assert_eq!(evidence.activity(at(200)), Activity::Busy, "other Stop hooks still run");
+        assert_eq!(
+            evidence.activity(at(200)),
+            Activity::Busy,
+            "other Stop hooks still run"
+        );
         evidence.file_says(FileState::Idle, at(300));
         assert_eq!(evidence.activity(at(300)), Activity::Idle);
     }
@@ -289,6 +336,9 @@ mod tests {
         evidence.outdate(at(401));
         assert!(evidence.fresh_look(at(402)).is_none(), "something happened");
         evidence.screen_seen(ready(), true, at(500));
-        assert!(evidence.fresh_look(at(500)).is_none(), "something happened while it was taken");
+        assert!(
+            evidence.fresh_look(at(500)).is_none(),
+            "something happened while it was taken"
+        );
     }
 }

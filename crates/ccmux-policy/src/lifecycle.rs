@@ -49,7 +49,12 @@ pub struct Lifecycle {
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Self { life: Life::Unknown, quick_exits: 0, restarts: 0, first_start_done: false }
+        Self {
+            life: Life::Unknown,
+            quick_exits: 0,
+            restarts: 0,
+            first_start_done: false,
+        }
     }
 }
 
@@ -67,8 +72,16 @@ impl Lifecycle {
     }
 
     /// The agent's process ended. `None`: it was not the one that runs.
-    pub fn exited(&mut self, pid: i32, status: ExitStatus, settings: &PolicySettings, now: Mono) -> Option<Exit> {
-        let Life::Running { pid: running, since } = self.life else { return None };
+    pub fn exited(
+        &mut self,
+        pid: i32,
+        status: ExitStatus,
+        settings: &PolicySettings,
+        now: Mono,
+    ) -> Option<Exit> {
+        let Life::Running { pid: running, since } = self.life else {
+            return None;
+        };
         if running != pid {
             return None;
         }
@@ -76,7 +89,10 @@ impl Lifecycle {
         self.quick_exits = if healthy { 0 } else { self.quick_exits + 1 };
         if status == ExitStatus::Code(0) && !settings.restart_on_exit {
             self.life = Life::Ended;
-            return Some(Exit { pause_ms: None, degraded_now: false });
+            return Some(Exit {
+                pause_ms: None,
+                degraded_now: false,
+            });
         }
         Some(self.pause(settings, now))
     }
@@ -90,8 +106,13 @@ impl Lifecycle {
 
     fn pause(&mut self, settings: &PolicySettings, now: Mono) -> Exit {
         let pause_ms = pause_before(self.quick_exits.max(1), settings);
-        self.life = Life::Pausing { until: now + pause_ms };
-        Exit { pause_ms: Some(pause_ms), degraded_now: self.quick_exits == DEGRADED_AFTER_EXITS }
+        self.life = Life::Pausing {
+            until: now + pause_ms,
+        };
+        Exit {
+            pause_ms: Some(pause_ms),
+            degraded_now: self.quick_exits == DEGRADED_AFTER_EXITS,
+        }
     }
 
     /// Whether it is to be started now; says so once.
@@ -139,7 +160,10 @@ impl Lifecycle {
 
     /// Forgets the crash loop of an agent that has been healthy for a minute.
     pub fn note_health(&mut self, now: Mono) {
-        if self.running_since().is_some_and(|since| now.since(since) >= HEALTHY_AFTER_MS) {
+        if self
+            .running_since()
+            .is_some_and(|since| now.since(since) >= HEALTHY_AFTER_MS)
+        {
             self.quick_exits = 0;
         }
     }
@@ -174,13 +198,16 @@ mod tests {
             .filter_map(|_| {
                 life.running(7, now);
                 now = now + 100;
-                life.exited(7, ExitStatus::Code(1), &settings, now).map(|exit| exit.degraded_now)
+                life.exited(7, ExitStatus::Code(1), &settings, now)
+                    .map(|exit| exit.degraded_now)
             })
             .collect();
         assert_eq!(told.iter().filter(|told| **told).count(), 1);
         assert!(told[9] && life.is_degraded());
         life.running(8, now);
-        let exit = life.exited(8, ExitStatus::Signal(9), &settings, now + 60_000).unwrap();
+        let exit = life
+            .exited(8, ExitStatus::Signal(9), &settings, now + 60_000)
+            .unwrap();
         assert_eq!(exit.pause_ms, Some(1_000));
         assert!(!life.is_degraded());
     }
@@ -189,13 +216,19 @@ mod tests {
     fn an_exit_of_another_process_changes_nothing() {
         let mut life = Lifecycle::default();
         life.running(7, Mono(0));
-        assert_eq!(life.exited(8, ExitStatus::Code(1), &PolicySettings::default(), Mono(1)), None);
+        assert_eq!(
+            life.exited(8, ExitStatus::Code(1), &PolicySettings::default(), Mono(1)),
+            None
+        );
         assert_eq!(life.pid(), Some(7));
     }
 
     #[test]
     fn a_human_exit_ends_it_only_where_so_configured() {
-        let settings = PolicySettings { restart_on_exit: false, ..PolicySettings::default() };
+        let settings = PolicySettings {
+            restart_on_exit: false,
+            ..PolicySettings::default()
+        };
         let mut life = Lifecycle::default();
         life.running(7, Mono(0));
         let exit = life.exited(7, ExitStatus::Code(0), &settings, Mono(1)).unwrap();

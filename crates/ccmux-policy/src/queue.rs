@@ -50,7 +50,9 @@ impl Queue {
         let mut bytes = 0;
         let mut round: VecDeque<ChannelName> = self.channels_by_age();
         while let Some(channel) = round.pop_front() {
-            let Some(head) = self.channels.get(&channel).and_then(VecDeque::front) else { continue };
+            let Some(head) = self.channels.get(&channel).and_then(VecDeque::front) else {
+                continue;
+            };
             let alone = head.failures >= SPLIT_AFTER_FAILURES;
             if !batch.is_empty() && (alone || bytes + head.bytes + 1 > limit) {
                 continue;
@@ -67,8 +69,11 @@ impl Queue {
     }
 
     fn channels_by_age(&self) -> VecDeque<ChannelName> {
-        let mut heads: Vec<(MessageId, &ChannelName)> =
-            self.channels.iter().filter_map(|(name, line)| line.front().map(|head| (head.id, name))).collect();
+        let mut heads: Vec<(MessageId, &ChannelName)> = self
+            .channels
+            .iter()
+            .filter_map(|(name, line)| line.front().map(|head| (head.id, name)))
+            .collect();
         heads.sort();
         heads.into_iter().map(|(_, name)| name.clone()).collect()
     }
@@ -90,12 +95,20 @@ mod tests {
     use super::*;
 
     fn message(id: u64, channel: &str, bytes: u64) -> Message {
-        Message { id: MessageId(id), channel: channel.parse().unwrap(), bytes, rows: 1, failures: 0 }
+        Message {
+            id: MessageId(id),
+            channel: channel.parse().unwrap(),
+            bytes,
+            rows: 1,
+            failures: 0,
+        }
     }
 
     fn queue(messages: &[(u64, &str, u64)]) -> Queue {
         let mut queue = Queue::default();
-        messages.iter().for_each(|(id, channel, bytes)| queue.insert(message(*id, channel, *bytes)));
+        messages
+            .iter()
+            .for_each(|(id, channel, bytes)| queue.insert(message(*id, channel, *bytes)));
         queue
     }
 
@@ -139,7 +152,10 @@ mod tests {
     fn the_messages_of_a_batch_that_failed_five_times_go_one_by_one() {
         let mut queue = queue(&[(3, "a", 10)]);
         for id in [1, 2] {
-            queue.insert(Message { failures: SPLIT_AFTER_FAILURES, ..message(id, "a", 10) });
+            queue.insert(Message {
+                failures: SPLIT_AFTER_FAILURES,
+                ..message(id, "a", 10)
+            });
         }
         assert_eq!(ids(&queue.take_batch(1000)), [1]);
         assert_eq!(ids(&queue.take_batch(1000)), [2]);

@@ -143,16 +143,24 @@ impl Supervisor {
             Event::AgentExited { pid, status } => self.agent_exited(pid, status, now),
             Event::MessageAccepted(message) => self.queue.insert(message),
             Event::BatchFound { batch, messages } => self.batch_found(batch, messages, now),
-            Event::Session { session, origin, fact } => self.session_fact(session, origin, fact, now),
+            Event::Session {
+                session,
+                origin,
+                fact,
+            } => self.session_fact(session, origin, fact, now),
             Event::StateFileRead { state } => self.state_file(state, now),
             Event::PaneActive => self.pane_active(now),
             Event::PaneSilent => self.pane_silent(now),
             Event::ScreenSeen { look, seen } => self.screen_seen(look, seen, now),
             Event::LookFailed { look, reason } => self.look_failed(look, reason, now),
             Event::Pasted { batch } => self.in_flight(batch, now, |flight, now| flight.pasted(now)),
-            Event::PasteDoubtful { batch, .. } => self.in_flight(batch, now, |flight, now| flight.pasted(now)),
+            Event::PasteDoubtful { batch, .. } => {
+                self.in_flight(batch, now, |flight, now| flight.pasted(now))
+            }
             Event::PasteRefused { batch, reason } => self.paste_refused(batch, reason, now),
-            Event::EnterPressed { batch } => self.in_flight(batch, now, |flight, now| flight.enter_pressed(now)),
+            Event::EnterPressed { batch } => {
+                self.in_flight(batch, now, |flight, now| flight.enter_pressed(now))
+            }
             Event::EnterRefused { batch, .. } => {
                 self.in_flight(batch, now, |flight, now| flight.enter_refused(now));
             }
@@ -172,7 +180,15 @@ impl Supervisor {
     /// When to come back although nothing happened.
     pub fn next_deadline(&self) -> Option<Mono> {
         let breather = self.breather.as_ref().map(|breather| breather.until);
-        [self.look_at, breather, self.lifecycle.start_at(), self.turns.gives_up_at()].into_iter().flatten().min()
+        [
+            self.look_at,
+            breather,
+            self.lifecycle.start_at(),
+            self.turns.gives_up_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     // ---- the agent's process ------------------------------------------------------------------------------------
@@ -195,7 +211,10 @@ impl Supervisor {
         self.box_seen = false;
         self.outdate(now);
         if self.lifecycle.restarts() > 0 {
-            self.alert(AlertKind::AgentRestarted, format!("the agent runs again (pid {pid})"));
+            self.alert(
+                AlertKind::AgentRestarted,
+                format!("the agent runs again (pid {pid})"),
+            );
         }
     }
 
@@ -205,7 +224,9 @@ impl Supervisor {
     }
 
     fn agent_exited(&mut self, pid: i32, status: ExitStatus, now: Now) {
-        let Some(exit) = self.lifecycle.exited(pid, status, &self.settings, now.mono) else { return };
+        let Some(exit) = self.lifecycle.exited(pid, status, &self.settings, now.mono) else {
+            return;
+        };
         let how = match status {
             ExitStatus::Code(code) => format!("with code {code}"),
             ExitStatus::Signal(signal) => format!("by signal {signal}"),
@@ -222,7 +243,10 @@ impl Supervisor {
         };
         self.alert(AlertKind::AgentExited, then);
         if exit.degraded_now {
-            self.alert(AlertKind::Degraded, "the agent ended ten times within 60 s of its start".to_owned());
+            self.alert(
+                AlertKind::Degraded,
+                "the agent ended ten times within 60 s of its start".to_owned(),
+            );
         }
     }
 
@@ -263,13 +287,17 @@ impl Supervisor {
     fn bind(&mut self, session: &SessionId) {
         if self.session.as_ref() != Some(session) {
             self.session = Some(session.clone());
-            self.effects.push_back(Effect::BindSession { session: session.clone() });
+            self.effects.push_back(Effect::BindSession {
+                session: session.clone(),
+            });
         }
     }
 
     fn prompt_submitted(&mut self, prompt: Option<PromptId>, batch: Option<BatchId>, now: Now) {
         self.evidence.hook_busy(now);
-        self.turns.began(prompt.clone());
+        if let Some(unfinished) = self.turns.began(prompt.clone()) {
+            self.publish(unfinished, true);
+        }
         self.taint_look();
         if let Some(batch) = batch {
             self.in_flight(batch, now, |flight, _| flight.proved_by_hook(prompt));
@@ -291,7 +319,10 @@ impl Supervisor {
     }
 
     fn dialog_opened(&mut self, tool: String, now: Now) {
-        self.alert(AlertKind::PermissionRequest, format!("Claude asks at the terminal ({tool})"));
+        self.alert(
+            AlertKind::PermissionRequest,
+            format!("Claude asks at the terminal ({tool})"),
+        );
         self.evidence.hook_dialog(tool, now);
         self.taint_look();
     }
@@ -329,7 +360,10 @@ impl Supervisor {
     }
 
     fn ask_for_look(&mut self, now: Now) {
-        self.asked |= self.evidence.looked_at().is_none_or(|at| now.mono.since(at) >= ASKED_LOOK_MS);
+        self.asked |= self
+            .evidence
+            .looked_at()
+            .is_none_or(|at| now.mono.since(at) >= ASKED_LOOK_MS);
     }
 
     fn taint_look(&mut self) {
@@ -339,7 +373,9 @@ impl Supervisor {
     }
 
     fn screen_seen(&mut self, look: u64, seen: Seen, now: Now) {
-        let Some(pending) = self.pending_look.take_if(|pending| pending.look == look) else { return };
+        let Some(pending) = self.pending_look.take_if(|pending| pending.look == look) else {
+            return;
+        };
         self.looks_answered += 1;
         self.asked = false;
         self.note_box(&seen, now);
@@ -353,12 +389,18 @@ impl Supervisor {
     }
 
     fn note_box(&mut self, seen: &Seen, now: Now) {
-        self.box_seen |= matches!(seen.class, ScreenClass::Ready | ScreenClass::Draft | ScreenClass::Busy);
+        self.box_seen |= matches!(
+            seen.class,
+            ScreenClass::Ready | ScreenClass::Draft | ScreenClass::Busy
+        );
         if matches!(seen.class, ScreenClass::Unknown | ScreenClass::Shell) {
             let since = *self.unknown_since.get_or_insert(now.mono);
             if !self.told_unknown && now.mono.since(since) >= UNKNOWN_ALERT_AFTER_MS {
                 self.told_unknown = true;
-                self.alert(AlertKind::UnknownScreen, "the agent's screen fits no rule (ccmux screen shows it)".into());
+                self.alert(
+                    AlertKind::UnknownScreen,
+                    "the agent's screen fits no rule (ccmux screen shows it)".into(),
+                );
             }
         } else {
             self.unknown_since = None;
@@ -367,8 +409,15 @@ impl Supervisor {
     }
 
     fn look_failed(&mut self, look: u64, reason: String, now: Now) {
-        if self.pending_look.take_if(|pending| pending.look == look).is_some() {
-            self.breather = Some(Breather { until: now.mono + BREATHE_MS, reason: Reason::LookFailed(reason) });
+        if self
+            .pending_look
+            .take_if(|pending| pending.look == look)
+            .is_some()
+        {
+            self.breather = Some(Breather {
+                until: now.mono + BREATHE_MS,
+                reason: Reason::LookFailed(reason),
+            });
         }
     }
 
@@ -380,7 +429,12 @@ impl Supervisor {
     }
 
     fn in_flight(&mut self, batch: BatchId, now: Now, tell: impl FnOnce(&mut Flight, Mono)) {
-        if let Some(flight) = self.flight.iter_mut().chain(&mut self.found).find(|flight| flight.batch() == batch) {
+        if let Some(flight) = self
+            .flight
+            .iter_mut()
+            .chain(&mut self.found)
+            .find(|flight| flight.batch() == batch)
+        {
             tell(flight, now.mono);
         }
     }
@@ -391,7 +445,10 @@ impl Supervisor {
 
     fn paste_refused(&mut self, batch: BatchId, reason: String, now: Now) {
         self.in_flight(batch, now, |flight, _| flight.paste_refused());
-        self.breather = Some(Breather { until: now.mono + BREATHE_MS, reason: Reason::Refused(reason) });
+        self.breather = Some(Breather {
+            until: now.mono + BREATHE_MS,
+            reason: Reason::Refused(reason),
+        });
         self.outdate(now);
     }
 
@@ -400,11 +457,17 @@ impl Supervisor {
     fn advance(&mut self, now: Now) {
         self.look_at = None;
         self.evidence.note_idle(now);
-        if self.breather.as_ref().is_some_and(|breather| now.mono >= breather.until) {
+        if self
+            .breather
+            .as_ref()
+            .is_some_and(|breather| now.mono >= breather.until)
+        {
             self.breather = None;
         }
         if !self.stopping && self.lifecycle.start_due(now.mono) {
-            self.effects.push_back(Effect::StartAgent { resume: self.session.clone() });
+            self.effects.push_back(Effect::StartAgent {
+                resume: self.session.clone(),
+            });
         }
         self.advance_turns(now);
         self.advance_flight(now);
@@ -428,9 +491,21 @@ impl Supervisor {
     }
 
     fn publish(&mut self, ended: Ended, interrupted: bool) {
-        let Some(session) = self.session.clone() else { return };
-        let Ended { prompt, in_reply_to, answers } = ended;
-        self.effects.push_back(Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted });
+        let Some(session) = self.session.clone() else {
+            return;
+        };
+        let Ended {
+            prompt,
+            in_reply_to,
+            answers,
+        } = ended;
+        self.effects.push_back(Effect::PublishTurn {
+            session,
+            prompt,
+            in_reply_to,
+            answers,
+            interrupted,
+        });
     }
 
     fn advance_flight(&mut self, now: Now) {
@@ -465,7 +540,10 @@ impl Supervisor {
     fn tell_uncertain(&mut self, flight: &mut Flight) {
         if let Some(why) = flight.take_uncertain() {
             let reason = why.to_owned();
-            self.effects.push_back(Effect::RecordUncertain { batch: flight.batch(), reason: reason.clone() });
+            self.effects.push_back(Effect::RecordUncertain {
+                batch: flight.batch(),
+                reason: reason.clone(),
+            });
             self.alert_about(AlertKind::Uncertain, flight.messages(), reason);
         }
     }
@@ -485,8 +563,14 @@ impl Supervisor {
 
     fn delivered(&mut self, flight: &Flight, proof: Proof, prompt: Option<PromptId>) {
         let ids = flight.messages().iter().map(|message| message.id).collect();
-        self.effects.push_back(Effect::RecordDelivered { batch: flight.batch(), proof, prompt: prompt.clone() });
-        self.turns.delivered(prompt, ids);
+        self.effects.push_back(Effect::RecordDelivered {
+            batch: flight.batch(),
+            proof,
+            prompt: prompt.clone(),
+        });
+        if let Some(unfinished) = self.turns.delivered(prompt, ids) {
+            self.publish(unfinished, true);
+        }
     }
 
     fn back_to_queue(&mut self, messages: Vec<Message>, typed: bool) {
@@ -495,7 +579,10 @@ impl Supervisor {
             if typed && alone && message.failures >= SPLIT_AFTER_FAILURES {
                 let reason = format!("given up after {} attempts", message.failures + 1);
                 self.alert_about(AlertKind::Failed, std::slice::from_ref(&message), reason.clone());
-                self.effects.push_back(Effect::RecordFailed { message: message.id, reason });
+                self.effects.push_back(Effect::RecordFailed {
+                    message: message.id,
+                    reason,
+                });
                 continue;
             }
             message.failures += u32::from(typed);
@@ -506,7 +593,9 @@ impl Supervisor {
     fn advance_queue(&mut self, now: Now) {
         match self.ask_gate(now) {
             Gate::Open => self.inject(now),
-            Gate::Closed { look_at: Some(at), .. } if at <= now.mono => self.order_look(None),
+            Gate::Closed {
+                look_at: Some(at), ..
+            } if at <= now.mono => self.order_look(None),
             Gate::Closed { look_at, .. } => self.look_at = min(self.look_at, look_at),
         }
     }
@@ -522,7 +611,10 @@ impl Supervisor {
 
     /// The gate, with what the evidence does not know.
     fn ask_gate(&self, now: Now) -> Gate {
-        let closed = |reason| Gate::Closed { reason, look_at: None };
+        let closed = |reason| Gate::Closed {
+            reason,
+            look_at: None,
+        };
         if self.stopping {
             return closed(Reason::Stopping);
         }
@@ -534,12 +626,19 @@ impl Supervisor {
             return closed(Reason::InFlight);
         }
         if let Some(breather) = &self.breather {
-            return Gate::Closed { reason: breather.reason.clone(), look_at: Some(breather.until) };
+            return Gate::Closed {
+                reason: breather.reason.clone(),
+                look_at: Some(breather.until),
+            };
         }
         match gate::ask(&self.evidence, &self.settings, now) {
-            Gate::Closed { reason: Reason::Unseen | Reason::UnknownScreen, look_at } if !self.box_seen => {
-                Gate::Closed { reason: Reason::Starting, look_at }
-            }
+            Gate::Closed {
+                reason: Reason::Unseen | Reason::UnknownScreen,
+                look_at,
+            } if !self.box_seen => Gate::Closed {
+                reason: Reason::Starting,
+                look_at,
+            },
             answer => answer,
         }
     }
@@ -549,29 +648,33 @@ impl Supervisor {
         if self.lifecycle.pid().is_none() || self.breather.is_some() || self.flight.is_some() {
             return;
         }
-        let pauses = [
-            self.asked.then_some(ASKED_LOOK_MS),
-            (!self.box_seen).then(|| self.starting_pause(now)),
-            self.only_the_screen_tells(now).then_some(LOOK_WHILE_STARTING_MS),
+        let last = self.evidence.looked_at();
+        let after = |pause| last.map_or(now.mono, |at| at + pause);
+        let due = [
+            self.asked.then(|| after(ASKED_LOOK_MS)),
+            (!self.box_seen).then(|| after(self.starting_pause(now))),
+            self.evidence
+                .screen_must_confirm()
+                .then(|| after(LOOK_WHILE_STARTING_MS)),
+            self.evidence.idle_look_at(),
         ];
-        let Some(pause) = pauses.into_iter().flatten().min() else { return };
-        match self.evidence.looked_at().map(|at| at + pause) {
-            Some(due) if due > now.mono => self.look_at = min(self.look_at, Some(due)),
-            _ => self.order_look(None),
+        match due.into_iter().flatten().min() {
+            Some(due) if due <= now.mono => self.order_look(None),
+            due => self.look_at = min(self.look_at, due),
         }
     }
 
     /// Half a second at first; an agent that shows no box for a minute is looked at every 5 s.
     fn starting_pause(&self, now: Now) -> u64 {
-        let since = self.lifecycle.running_since().map_or(0, |since| now.mono.since(since));
-        if since < UNKNOWN_ALERT_AFTER_MS { LOOK_WHILE_STARTING_MS } else { 10 * LOOK_WHILE_STARTING_MS }
-    }
-
-    /// A turn is over by a look, its Stop has not come, and there is no state file: further looks must confirm it.
-    fn only_the_screen_tells(&self, now: Now) -> bool {
-        let ready = self.evidence.last_look().is_some_and(|seen| seen.class == ScreenClass::Ready);
-        let unconfirmed = self.evidence.activity(now) != Activity::Idle;
-        ready && unconfirmed && self.turns.is_open() && self.evidence.has_no_file()
+        let since = self
+            .lifecycle
+            .running_since()
+            .map_or(0, |since| now.mono.since(since));
+        if since < UNKNOWN_ALERT_AFTER_MS {
+            LOOK_WHILE_STARTING_MS
+        } else {
+            10 * LOOK_WHILE_STARTING_MS
+        }
     }
 
     fn order_look(&mut self, batch: Option<BatchId>) {
@@ -580,8 +683,16 @@ impl Supervisor {
         }
         self.looks_ordered += 1;
         let look = self.looks_ordered;
-        self.pending_look = Some(PendingLook { look, batch, outdated: false });
-        self.effects.push_back(Effect::Look { look, batch, settled: batch.is_some() });
+        self.pending_look = Some(PendingLook {
+            look,
+            batch,
+            outdated: false,
+        });
+        self.effects.push_back(Effect::Look {
+            look,
+            batch,
+            settled: batch.is_some(),
+        });
     }
 
     // ---- telling ------------------------------------------------------------------------------------------------
@@ -592,7 +703,12 @@ impl Supervisor {
 
     fn alert_about(&mut self, kind: AlertKind, messages: &[Message], message: String) {
         let messages = messages.iter().map(|message| message.id).collect();
-        self.effects.push_back(Effect::Alert { kind, session: self.session.clone(), messages, message });
+        self.effects.push_back(Effect::Alert {
+            kind,
+            session: self.session.clone(),
+            messages,
+            message,
+        });
     }
 
     fn note_state(&mut self, now: Now) {
@@ -605,7 +721,11 @@ impl Supervisor {
     fn state_word(&self, now: Now) -> StateWord {
         if self.lifecycle.pid().is_none() {
             let degraded = self.lifecycle.is_degraded();
-            return if degraded { StateWord::Degraded } else { StateWord::Down };
+            return if degraded {
+                StateWord::Degraded
+            } else {
+                StateWord::Down
+            };
         }
         match self.evidence.activity(now) {
             Activity::Busy => return StateWord::Busy,
@@ -614,8 +734,20 @@ impl Supervisor {
         }
         match (self.evidence.last_look(), self.ask_gate(now)) {
             (None, _) => StateWord::Starting,
-            (_, Gate::Closed { reason: Reason::InFlight, .. }) => StateWord::Busy,
-            (_, Gate::Closed { reason: Reason::Human { .. }, .. }) => StateWord::Human,
+            (
+                _,
+                Gate::Closed {
+                    reason: Reason::InFlight,
+                    ..
+                },
+            ) => StateWord::Busy,
+            (
+                _,
+                Gate::Closed {
+                    reason: Reason::Human { .. },
+                    ..
+                },
+            ) => StateWord::Human,
             (Some(seen), _) => self.screen_word(seen),
         }
     }
@@ -660,15 +792,35 @@ impl Supervisor {
         let state = self.state_word(now);
         let nothing = "nothing waits for it".to_owned();
         match gate {
-            Gate::Open => ("open".to_owned(), String::new(), "an injection would be possible".to_owned(), None),
+            Gate::Open => (
+                "open".to_owned(),
+                String::new(),
+                "an injection would be possible".to_owned(),
+                None,
+            ),
             // Without a message nobody looks all the time: the last look is as good as the present one.
-            Gate::Closed { reason: Reason::Unseen, .. } if state == StateWord::Ready => {
-                ("open".to_owned(), nothing, "the prompt box was empty at the last look".to_owned(), self.look_at)
-            }
+            Gate::Closed {
+                reason: Reason::Unseen,
+                ..
+            } if state == StateWord::Ready => (
+                "open".to_owned(),
+                nothing,
+                "the prompt box was empty at the last look".to_owned(),
+                self.look_at,
+            ),
             Gate::Closed { reason, .. } => {
-                let word = if reason == Reason::Unseen { state } else { reason.word() };
+                let word = if reason == Reason::Unseen {
+                    state
+                } else {
+                    reason.word()
+                };
                 let line = format!("closed: {}: {}", word.word(), reason.sentence());
-                (line, reason.opens_when().to_owned(), reason.sentence(), self.look_at)
+                (
+                    line,
+                    reason.opens_when().to_owned(),
+                    reason.sentence(),
+                    self.look_at,
+                )
             }
         }
     }

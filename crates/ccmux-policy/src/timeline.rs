@@ -94,7 +94,10 @@ fn parse_fields(mut rest: &str) -> Result<Map<String, Value>, String> {
 fn parse_value(text: &str) -> Result<(Value, &str), String> {
     if text.starts_with(['"', '{', '[']) {
         let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        let value = stream.next().ok_or("a value is missing")?.map_err(|error| error.to_string())?;
+        let value = stream
+            .next()
+            .ok_or("a value is missing")?
+            .map_err(|error| error.to_string())?;
         return Ok((value, &text[stream.byte_offset()..]));
     }
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
@@ -129,6 +132,37 @@ pub fn replay(text: &str) -> Result<(), String> {
     run.nothing_left()
 }
 
+/// Runs the events of a timeline and writes what is ordered between them: how a new timeline, or one from the field, is
+/// looked at.
+///
+/// # Errors
+/// The first line that can't be read.
+pub fn trace(text: &str) -> Result<String, String> {
+    let mut run = Run::new(parse_settings(text)?);
+    let mut written = String::new();
+    for (index, line) in text.lines().enumerate() {
+        let step = line.split_once("  #").map_or(line, |(before, _)| before).trim();
+        if step.is_empty() || step.starts_with('#') || step.starts_with("set ") {
+            written.push_str(&format!("{line}\n"));
+            continue;
+        }
+        match parse_step(step).map_err(|error| format!("line {}: {error}", index + 1))? {
+            (_, Step::Ordered(_)) => {}
+            (at, Step::Happened(event)) => {
+                written.push_str(&run.orders_until(at));
+                written.push_str(&format!("{:<6} > {event}\n", at.0));
+                run.policy.handle(parse_event(event)?, run.now());
+                written.push_str(&run.orders_until(at));
+            }
+            (at, Step::Says(_)) => {
+                written.push_str(&run.orders_until(at));
+                written.push_str(&format!("{:<6} = {}\n", at.0, run.policy.status(run.now()).gate));
+            }
+        }
+    }
+    Ok(written)
+}
+
 fn parse_settings(text: &str) -> Result<PolicySettings, String> {
     let mut settings = PolicySettings::default();
     for line in text.lines().filter_map(|line| line.trim().strip_prefix("set ")) {
@@ -140,7 +174,9 @@ fn parse_settings(text: &str) -> Result<PolicySettings, String> {
 }
 
 fn set(settings: &mut PolicySettings, key: &str, value: &Value) -> Result<(), String> {
-    let number = value.as_u64().ok_or_else(|| format!("{key}: {value} is no number"));
+    let number = value
+        .as_u64()
+        .ok_or_else(|| format!("{key}: {value} is no number"));
     match key {
         "idle_threshold_ms" => settings.idle_threshold_ms = number?,
         "batch_bytes" => settings.batch_bytes = number?,
@@ -153,7 +189,9 @@ fn set(settings: &mut PolicySettings, key: &str, value: &Value) -> Result<(), St
 }
 
 fn parse_step(line: &str) -> Result<(Mono, Step<'_>), String> {
-    let (time, rest) = line.split_once(char::is_whitespace).ok_or("a time alone says nothing")?;
+    let (time, rest) = line
+        .split_once(char::is_whitespace)
+        .ok_or("a time alone says nothing")?;
     let ms = time.parse().map_err(|_| format!("{time:?} is no time in ms"))?;
     let rest = rest.trim();
     let step = match (rest.get(..1), rest.get(1..).map(str::trim)) {
@@ -173,11 +211,18 @@ struct Run {
 
 impl Run {
     fn new(settings: PolicySettings) -> Self {
-        Self { policy: Supervisor::new(settings), at: Mono(0) }
+        Self {
+            policy: Supervisor::new(settings),
+            at: Mono(0),
+        }
     }
 
     fn now(&self) -> Now {
-        Now { mono: self.at, wall: UnixMs(WALL_AT_ZERO.0 + self.at.0 as i64), utc_offset_s: 0 }
+        Now {
+            mono: self.at,
+            wall: UnixMs(WALL_AT_ZERO.0 + self.at.0 as i64),
+            utc_offset_s: 0,
+        }
     }
 
     fn step(&mut self, at: Mono, step: &Step<'_>) -> Result<(), String> {
@@ -195,7 +240,9 @@ impl Run {
             Step::Says(expected) => {
                 self.advance_quietly(at)?;
                 let said = self.policy.status(self.now()).gate;
-                matches_line(expected, &said).then_some(()).ok_or_else(|| format!("ccmux why says {said:?}"))
+                matches_line(expected, &said)
+                    .then_some(())
+                    .ok_or_else(|| format!("ccmux why says {said:?}"))
             }
         }
     }
@@ -216,6 +263,19 @@ impl Run {
         }
     }
 
+    fn orders_until(&mut self, at: Mono) -> String {
+        let mut lines = String::new();
+        loop {
+            while let Some(effect) = self.policy.next_effect() {
+                lines.push_str(&format!("{:<6} < {}\n", self.at.0, effect_line(&effect)));
+            }
+            if !self.pass_deadline(at) {
+                self.at = at;
+                return lines;
+            }
+        }
+    }
+
     fn advance_quietly(&mut self, at: Mono) -> Result<(), String> {
         loop {
             if let Some(effect) = self.policy.next_effect() {
@@ -229,7 +289,9 @@ impl Run {
     }
 
     fn pass_deadline(&mut self, until: Mono) -> bool {
-        let Some(deadline) = self.policy.next_deadline().filter(|deadline| *deadline <= until) else { return false };
+        let Some(deadline) = self.policy.next_deadline().filter(|deadline| *deadline <= until) else {
+            return false;
+        };
         // A deadline in the past passes now; time never stands still for ever.
         let next = deadline.max(self.at);
         if next == self.at && deadline < self.at {
@@ -244,7 +306,11 @@ impl Run {
     fn nothing_left(mut self) -> Result<(), String> {
         match self.policy.next_effect() {
             None => Ok(()),
-            Some(effect) => Err(format!("not expected at the end: {} < {}", self.at.0, effect_line(&effect))),
+            Some(effect) => Err(format!(
+                "not expected at the end: {} < {}",
+                self.at.0,
+                effect_line(&effect)
+            )),
         }
     }
 }
@@ -287,7 +353,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         assert!(parse_event("explode now=1").unwrap_err().contains("explode"));
-        assert!(replay("0 > daemon_started next_batch=1\n0 < start_agent").unwrap_err().contains("line 2"));
+        assert!(
+            replay("0 > daemon_started next_batch=1\n0 < start_agent")
+                .unwrap_err()
+                .contains("line 2")
+        );
         assert!(replay("set speed=1").unwrap_err().contains("speed"));
     }
 

@@ -39,11 +39,16 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// A prompt was taken, by whatever witness.
-    pub fn began(&mut self, prompt: Option<PromptId>) {
-        let known = self.open.take().flatten();
-        self.open = Some(prompt.or(known));
+    /// A prompt was taken, by whatever witness. Returns the turn before it, if that never ended by itself.
+    pub fn began(&mut self, prompt: Option<PromptId>) -> Option<Ended> {
+        let before = self.open.take().flatten();
+        let unfinished = match (&before, &prompt) {
+            (Some(before), Some(prompt)) if before != prompt => Some(self.ended(Some(before.clone()), false)),
+            _ => None,
+        };
+        self.open = Some(prompt.or(before));
         self.idle_since = None;
+        unfinished
     }
 
     /// The state file says busy: a turn runs even if no hook tells.
@@ -53,21 +58,31 @@ impl Turns {
     }
 
     /// A batch became a prompt.
-    pub fn delivered(&mut self, prompt: Option<PromptId>, messages: Vec<MessageId>) {
-        self.began(prompt.clone());
+    pub fn delivered(&mut self, prompt: Option<PromptId>, messages: Vec<MessageId>) -> Option<Ended> {
+        let unfinished = self.began(prompt.clone());
         self.unanswered.extend(&messages);
         self.delivered.push(Delivered { prompt, messages });
+        unfinished
     }
 
     /// A Stop of that prompt.
     pub fn ended(&mut self, prompt: Option<PromptId>, background: bool) -> Ended {
-        let own = |delivered: &Delivered| delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt;
+        let own = |delivered: &Delivered| {
+            delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt
+        };
         let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.delivered).into_iter().partition(own);
         self.delivered = others;
         self.open = None;
         self.idle_since = None;
-        let in_reply_to: Vec<MessageId> = mine.into_iter().flat_map(|delivered| delivered.messages).collect();
-        Ended { prompt, in_reply_to, answers: self.take_answered(background) }
+        let in_reply_to: Vec<MessageId> = mine
+            .into_iter()
+            .flat_map(|delivered| delivered.messages)
+            .collect();
+        Ended {
+            prompt,
+            in_reply_to,
+            answers: self.take_answered(background),
+        }
     }
 
     /// Messages of prompts that are over; those of a prompt still to end are kept.
@@ -76,7 +91,9 @@ impl Turns {
             return Vec::new();
         }
         let waiting: Vec<MessageId> = self.delivered.iter().flat_map(|d| d.messages.clone()).collect();
-        let (kept, answered) = std::mem::take(&mut self.unanswered).into_iter().partition(|id| waiting.contains(id));
+        let (kept, answered) = std::mem::take(&mut self.unanswered)
+            .into_iter()
+            .partition(|id| waiting.contains(id));
         self.unanswered = kept;
         answered
     }
@@ -108,7 +125,10 @@ impl Turns {
 
     /// When a missing Stop will be given up.
     pub fn gives_up_at(&self) -> Option<Mono> {
-        self.open.as_ref().and(self.idle_since).map(|since| since + STOP_WITHIN_MS)
+        self.open
+            .as_ref()
+            .and(self.idle_since)
+            .map(|since| since + STOP_WITHIN_MS)
     }
 }
 
@@ -125,9 +145,16 @@ mod tests {
         let mut turns = Turns::default();
         turns.delivered(prompt("p1"), vec![MessageId(1)]);
         let late = turns.ended(prompt("p0"), false);
-        assert_eq!((late.in_reply_to, late.answers), (vec![], vec![]), "a late Stop of the turn before");
+        assert_eq!(
+            (late.in_reply_to, late.answers),
+            (vec![], vec![]),
+            "a late Stop of the turn before"
+        );
         let own = turns.ended(prompt("p1"), false);
-        assert_eq!((own.in_reply_to, own.answers), (vec![MessageId(1)], vec![MessageId(1)]));
+        assert_eq!(
+            (own.in_reply_to, own.answers),
+            (vec![MessageId(1)], vec![MessageId(1)])
+        );
     }
 
     #[test]
@@ -148,7 +175,11 @@ mod tests {
         assert_eq!(turns.idle(false, Mono(1_000)), None);
         assert_eq!(turns.gives_up_at(), Some(Mono(3_000)));
         turns.busy();
-        assert_eq!(turns.idle(false, Mono(4_000)), None, "busy in between: the wait starts anew");
+        assert_eq!(
+            turns.idle(false, Mono(4_000)),
+            None,
+            "busy in between: the wait starts anew"
+        );
         assert_eq!(turns.idle(false, Mono(6_000)).unwrap().prompt, prompt("p1"));
         assert_eq!(turns.idle(false, Mono(9_000)), None, "published once");
     }

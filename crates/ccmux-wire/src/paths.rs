@@ -43,7 +43,9 @@ impl Paths {
     /// # Errors
     /// If neither `HOME` nor `CCMUX_STATE_DIR` is set.
     pub fn lookup(instance: Option<&InstanceName>) -> Result<Self, PathsError> {
-        Self::lookup_in(instance, &|name| env::var_os(name).filter(|value| !value.is_empty()))
+        Self::lookup_in(instance, &|name| {
+            env::var_os(name).filter(|value| !value.is_empty())
+        })
     }
 
     /// [`Paths::lookup`] in any environment.
@@ -59,9 +61,14 @@ impl Paths {
             variable("CCMUX_RUNTIME_DIR").map_or_else(|| Path::new("/tmp").join(&name), PathBuf::from);
         let state_dir = match variable("CCMUX_STATE_DIR") {
             Some(dir) => PathBuf::from(dir),
-            None => PathBuf::from(variable("HOME").ok_or(PathsError::NoHome)?).join(".local/state").join(&name),
+            None => PathBuf::from(variable("HOME").ok_or(PathsError::NoHome)?)
+                .join(".local/state")
+                .join(&name),
         };
-        Ok(Self { runtime_dir, state_dir })
+        Ok(Self {
+            runtime_dir,
+            state_dir,
+        })
     }
 
     /// Subscribers connect here.
@@ -85,7 +92,10 @@ pub fn instance_name(instance: Option<&InstanceName>) -> String {
 /// # Errors
 /// If it is not of the form of a channel name.
 pub fn parse_instance(name: &str) -> Result<InstanceName, PathsError> {
-    name.parse().map_err(|source| PathsError::Instance { name: name.to_owned(), source })
+    name.parse().map_err(|source| PathsError::Instance {
+        name: name.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]
@@ -95,7 +105,10 @@ mod tests {
     fn lookup(instance: Option<&str>, variables: &[(&str, &str)]) -> Result<Paths, PathsError> {
         let instance = instance.map(|name| parse_instance(name).unwrap());
         Paths::lookup_in(instance.as_ref(), &|name| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| OsString::from(value))
         })
     }
 
