@@ -2,6 +2,8 @@
 //! message is lost or sent twice, nothing is pasted unless the last look said Ready with an empty box, and Enter is
 //! pressed only when the last look says Ours.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::collections::{BTreeMap, VecDeque};
 
 use ccmux_policy::event::{Event, ExitStatus, FileState, Found, Message, Origin, SessionFact};

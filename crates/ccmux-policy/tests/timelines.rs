@@ -1,5 +1,7 @@
 //! Runs every timeline in `tests/timelines`: the right behaviour as text, readable without Rust.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test reads its data
+
 use std::path::Path;
 
 use ccmux_policy::timeline::replay;

@@ -1,0 +1,247 @@
+//! Every key with its variable and its meaning: config/ccmux.toml is written from this list.
+
+use serde_json::Value;
+
+use super::Settings;
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// `table.name`, or `name`.
+    pub path: &'static str,
+    /// The variable that sets it, if any.
+    pub variable: Option<&'static str>,
+    /// What it means, for config/ccmux.toml.
+    pub meaning: &'static str,
+}
+
+const fn key(path: &'static str, variable: &'static str, meaning: &'static str) -> Key {
+    Key {
+        path,
+        variable: Some(variable),
+        meaning,
+    }
+}
+
+const fn plain(path: &'static str, meaning: &'static str) -> Key {
+    Key {
+        path,
+        variable: None,
+        meaning,
+    }
+}
+
+/// All keys, in the order of the file.
+pub const KEYS: &[Key] = &[
+    key(
+        "runtime_dir",
+        "CCMUX_RUNTIME_DIR",
+        "FIFOs and sockets; made with mode 0700, refused if others could write there",
+    ),
+    key(
+        "state_dir",
+        "CCMUX_STATE_DIR",
+        "the databases of messages and turns, generated files",
+    ),
+    key(
+        "tmux_session",
+        "CCMUX_TMUX_SESSION",
+        "name of the tmux session that the agent runs in",
+    ),
+    key(
+        "tmux_socket",
+        "CCMUX_TMUX_SOCKET",
+        "name of the tmux server's socket (tmux -L); empty: tmux's default server",
+    ),
+    key(
+        "idle_threshold",
+        "CCMUX_IDLE_THRESHOLD",
+        "seconds without a key press before anything is injected; 0: don't wait",
+    ),
+    key(
+        "silence_timeout",
+        "CCMUX_SILENCE_TIMEOUT",
+        "seconds of silence of the pane that call for a look when no hook told",
+    ),
+    plain(
+        "stop_agent_on_exit",
+        "end the agent when the daemon stops; by default it goes on and is adopted at the next start",
+    ),
+    key(
+        "agent.command",
+        "CCMUX_AGENT_COMMAND",
+        "what runs in the pane: split like a shell does, run without one; ccmux's own arguments go to the end, or where {args} stands",
+    ),
+    key(
+        "agent.profile",
+        "CCMUX_AGENT_PROFILE",
+        "which screen rules: claude-code",
+    ),
+    key(
+        "agent.cwd",
+        "CCMUX_AGENT_CWD",
+        "working directory, made if missing; Claude never trusts the home folder for good",
+    ),
+    plain(
+        "agent.allow_home",
+        "allow the home folder or / as working directory",
+    ),
+    plain(
+        "agent.restart_on_exit",
+        "start the agent again after it ended by itself with 0 (/exit)",
+    ),
+    plain(
+        "agent.env",
+        "further variables for the agent: env = { NAME = \"value\" }",
+    ),
+    key(
+        "backoff.initial",
+        "CCMUX_BACKOFF_INITIAL",
+        "seconds before the first restart; doubled for each further one",
+    ),
+    key(
+        "backoff.cap",
+        "CCMUX_BACKOFF_CAP",
+        "longest pause before a restart, in seconds",
+    ),
+    key(
+        "hook.path",
+        "CCMUX_HOOK_SCRIPT",
+        "where the hook binary is copied to; Claude runs it from there",
+    ),
+    key(
+        "log.file",
+        "CCMUX_LOG_FILE",
+        "JSON lines, rotated daily, seven kept; the same goes to stderr",
+    ),
+    plain("log.level", "error, warn, info or debug"),
+    plain(
+        "limits.message_bytes",
+        "largest message; a bigger one is rejected whole",
+    ),
+    plain(
+        "limits.batch_bytes",
+        "largest prompt made of several messages; a single bigger message goes alone",
+    ),
+    plain(
+        "limits.queue_messages",
+        "most messages that wait; beyond that, writers wait",
+    ),
+    plain(
+        "limits.queue_bytes",
+        "most bytes that wait; beyond that, writers wait",
+    ),
+    plain(
+        "limits.subscriber_bytes",
+        "a subscriber of output.sock that falls this far behind is let go",
+    ),
+];
+
+/// The value at a key, in settings written as JSON.
+pub fn value_at(settings: &Value, path: &str) -> Value {
+    path.split('.')
+        .try_fold(settings, |value, part| value.get(part))
+        .cloned()
+        .unwrap_or(Value::Null)
+}
+
+/// config/ccmux.toml: every key with its default, as comments.
+pub fn default_file() -> String {
+    let defaults = serde_json::to_value(Settings::defaults(None)).unwrap_or_default();
+    let mut text = String::from(
+        "# ccmux: every key with its default. Copy to ~/.config/ccmux/ccmux.toml and remove the # of what you change.\n\
+         # Order of precedence: defaults, /etc/ccmux/ccmux.toml, ~/.config/ccmux/ccmux.toml (or --config FILE,\n\
+         # CCMUX_CONFIG), variables, flags. `ccmuxd --print-config` shows every value with its origin.\n",
+    );
+    let mut table = "";
+    for key in KEYS {
+        let (own_table, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        if own_table != table {
+            text.push_str(&format!("\n[{own_table}]\n"));
+            table = own_table;
+        }
+        let variable = key
+            .variable
+            .map(|variable| format!(" ({variable})"))
+            .unwrap_or_default();
+        text.push_str(&format!("\n# {}{variable}\n", key.meaning));
+        text.push_str(&format!(
+            "#{name} = {}\n",
+            toml_text(&value_at(&defaults, key.path))
+        ));
+    }
+    text
+}
+
+/// A default as TOML writes it; all of them are scalars, but for the empty table of variables.
+fn toml_text(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "{}".to_owned(),
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or_default();
+            if number.fract() == 0.0 {
+                format!("{number:.0}")
+            } else {
+                number.to_string()
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaves(prefix: &str, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) if !fields.is_empty() => fields.iter().for_each(|(name, value)| {
+                let path = if prefix.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{prefix}.{name}")
+                };
+                leaves(&path, value, found);
+            }),
+            _ => found.push(prefix.to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_list_names_every_setting_and_no_other() {
+        let mut found = Vec::new();
+        leaves(
+            "",
+            &serde_json::to_value(Settings::defaults(None)).unwrap(),
+            &mut found,
+        );
+        let mut listed: Vec<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
+        found.sort();
+        listed.sort();
+        assert_eq!(found, listed);
+    }
+
+    #[test]
+    fn the_file_without_its_comment_signs_holds_the_defaults() {
+        let active: String = default_file()
+            .lines()
+            .map(|line| {
+                line.strip_prefix('#')
+                    .filter(|rest| !rest.starts_with(' '))
+                    .unwrap_or(line)
+            })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let read: Settings = toml::from_str(&active).unwrap();
+        assert_eq!(read, Settings::defaults(None));
+    }
+
+    #[test]
+    fn variables_are_named_once() {
+        let mut variables: Vec<_> = KEYS.iter().filter_map(|key| key.variable).collect();
+        let count = variables.len();
+        variables.sort_unstable();
+        variables.dedup();
+        assert_eq!(variables.len(), count);
+    }
+}

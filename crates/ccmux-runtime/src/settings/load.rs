@@ -1,0 +1,452 @@
+//! Reads and layers the sources of settings, and names what is wrong in them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ccmux_wire::paths::InstanceName;
+use figment::providers::{Format, Serialized, Toml};
+use figment::value::{Dict, Map};
+use figment::{Figment, Metadata, Profile, Provider};
+use serde_json::Value;
+
+use super::Settings;
+use super::keys::{KEYS, value_at};
+
+/// Where settings come from.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// Which instance.
+    pub instance: Option<InstanceName>,
+    /// `--config FILE`, or `CCMUX_CONFIG`: must exist.
+    pub file: Option<PathBuf>,
+    /// The process's variables.
+    pub environment: BTreeMap<String, String>,
+    /// `--set KEY=VALUE`.
+    pub flags: Vec<(String, String)>,
+}
+
+/// Settings, and where each came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The values.
+    pub settings: Settings,
+    /// Key → origin, e.g. `default`, a file's path, a variable's name.
+    pub origins: BTreeMap<&'static str, String>,
+    /// What looks wrong without being an error.
+    pub warnings: Vec<String>,
+}
+
+/// Why settings can't be used. Exit code 78.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// A file that was named is not there or can't be read.
+    #[error("{path}: {why}")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system or the parser said.
+        why: String,
+    },
+    /// A key that does not exist.
+    #[error("{origin}: there is no setting `{key}`{}", nearest_hint(.nearest))]
+    UnknownKey {
+        /// In which file or flag.
+        origin: String,
+        /// The key as written.
+        key: String,
+        /// The nearest one that exists.
+        nearest: Option<&'static str>,
+    },
+    /// A value of the wrong type.
+    #[error("{origin}: `{key}`: {why}")]
+    Type {
+        /// In which file, variable or flag.
+        origin: String,
+        /// The key.
+        key: String,
+        /// What was found and expected.
+        why: String,
+    },
+    /// A value that can't be used.
+    #[error("`{key}`: {why}")]
+    Value {
+        /// The key.
+        key: String,
+        /// The remedy.
+        why: String,
+    },
+    /// Variables that are needed.
+    #[error("HOME is not set: set it")]
+    NoHome,
+}
+
+fn nearest_hint(nearest: &Option<&'static str>) -> String {
+    nearest
+        .map(|key| format!("; did you mean `{key}`?"))
+        .unwrap_or_default()
+}
+
+/// Loads the settings.
+///
+/// # Errors
+/// Whatever is wrong first, named.
+pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
+    let defaults = Settings::defaults(sources.instance.as_ref());
+    let mut figment = Figment::from(Named {
+        name: "default".into(),
+        values: table_of(&defaults),
+    });
+    for path in files(sources)? {
+        figment = figment.merge(file_layer(&path)?);
+    }
+    for key in KEYS {
+        if let Some(layer) = variable_layer(key, &defaults, &sources.environment)? {
+            figment = figment.merge(layer);
+        }
+    }
+    for (key, text) in &sources.flags {
+        figment = figment.merge(flag_layer(key, text, &defaults)?);
+    }
+    let settings: Settings = figment.extract().map_err(|error| type_error(&error))?;
+    settings.check()?;
+    let origins = KEYS
+        .iter()
+        .map(|key| (key.path, origin(&figment, key.path)))
+        .collect();
+    Ok(Loaded {
+        settings,
+        origins,
+        warnings: near_misses(&sources.environment),
+    })
+}
+
+/// The files that exist, in order; one that was named must exist.
+fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
+    let name = sources.instance.as_ref().map_or("ccmux", |name| name.as_str());
+    let mut files = vec![PathBuf::from(format!("/etc/ccmux/{name}.toml"))];
+    match &sources.file {
+        Some(file) if file.is_file() => files.push(file.clone()),
+        Some(file) => {
+            let why = "there is no such settings file".to_owned();
+            return Err(SettingsError::File {
+                path: file.display().to_string(),
+                why,
+            });
+        }
+        None => files.extend(user_file(&sources.environment, name)),
+    }
+    files.retain(|file| file.is_file());
+    Ok(files)
+}
+
+fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
+    let config = match environment
+        .get("XDG_CONFIG_HOME")
+        .filter(|dir| Path::new(dir).is_absolute())
+    {
+        Some(dir) => PathBuf::from(dir),
+        None => Path::new(environment.get("HOME")?).join(".config"),
+    };
+    Some(config.join("ccmux").join(format!("{name}.toml")))
+}
+
+fn file_layer(path: &Path) -> Result<Named, SettingsError> {
+    let file_error = |why: String| SettingsError::File {
+        path: path.display().to_string(),
+        why,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| file_error(error.to_string()))?;
+    let values: Dict =
+        Toml::from_str(&text).map_err(|error: toml_error| file_error(one_line(&error.to_string())))?;
+    let origin = path.display().to_string();
+    let json = serde_json::to_value(&values).unwrap_or_default();
+    check_keys("", &json, &origin)?;
+    Ok(Named { name: origin, values })
+}
+
+#[allow(non_camel_case_types)] // the parser's error has no name of its own in figment
+type toml_error = <Toml as Format>::Error;
+
+fn one_line(text: &str) -> String {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Every key of a file must exist; `agent.env` holds names of its own.
+fn check_keys(prefix: &str, value: &Value, origin: &str) -> Result<(), SettingsError> {
+    let Value::Object(fields) = value else {
+        return Ok(());
+    };
+    for (name, inner) in fields {
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}.{name}")
+        };
+        let is_key = KEYS.iter().any(|key| key.path == path);
+        let is_table = KEYS.iter().any(|key| key.path.starts_with(&format!("{path}.")));
+        if !is_key && !is_table {
+            let nearest = nearest_key(&path);
+            return Err(SettingsError::UnknownKey {
+                origin: origin.to_owned(),
+                key: path,
+                nearest,
+            });
+        }
+        if is_table {
+            check_keys(&path, inner, origin)?;
+        }
+    }
+    Ok(())
+}
+
+fn nearest_key(path: &str) -> Option<&'static str> {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    KEYS.iter()
+        .map(|key| {
+            (
+                strsim::jaro_winkler(key.path, path).max(strsim::jaro_winkler(&last(key.path), &last(path))),
+                key.path,
+            )
+        })
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, path)| path)
+}
+
+fn variable_layer(
+    key: &super::keys::Key,
+    defaults: &Settings,
+    environment: &BTreeMap<String, String>,
+) -> Result<Option<Named>, SettingsError> {
+    let Some(variable) = key.variable else {
+        return Ok(None);
+    };
+    match environment.get(variable).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => text_layer(variable, key.path, text, defaults).map(Some),
+    }
+}
+
+fn flag_layer(key: &str, text: &str, defaults: &Settings) -> Result<Named, SettingsError> {
+    let origin = format!("--set {key}");
+    if !KEYS.iter().any(|known| known.path == key) {
+        return Err(SettingsError::UnknownKey {
+            origin,
+            key: key.to_owned(),
+            nearest: nearest_key(key),
+        });
+    }
+    text_layer(&origin, key, text, defaults)
+}
+
+/// A text from a variable or a flag, read as the type that the default has.
+fn text_layer(origin: &str, key: &str, text: &str, defaults: &Settings) -> Result<Named, SettingsError> {
+    let default = value_at(&serde_json::to_value(defaults).unwrap_or_default(), key);
+    let value = match default {
+        Value::Bool(_) => match text {
+            "1" | "true" | "yes" | "on" => Ok(Value::Bool(true)),
+            "0" | "false" | "no" | "off" => Ok(Value::Bool(false)),
+            _ => Err("give true or false"),
+        },
+        Value::Number(number) if number.is_f64() => text
+            .parse::<f64>()
+            .map(Value::from)
+            .map_err(|_| "give a number of seconds"),
+        Value::Number(_) => text
+            .parse::<u64>()
+            .map(Value::from)
+            .map_err(|_| "give a whole number"),
+        Value::Object(_) => Err("set it in a file"),
+        _ => Ok(Value::from(text)),
+    };
+    let value = value.map_err(|why| SettingsError::Type {
+        origin: origin.to_owned(),
+        key: key.to_owned(),
+        why: format!("{text:?} can't be used: {why}"),
+    })?;
+    let nested = key
+        .rsplit('.')
+        .fold(value, |inner, name| serde_json::json!({ name: inner }));
+    Ok(Named {
+        name: origin.to_owned(),
+        values: table_of(&nested),
+    })
+}
+
+fn table_of(value: &impl serde::Serialize) -> Dict {
+    let serialized = Serialized::defaults(value).data().ok();
+    serialized
+        .and_then(|mut profiles| profiles.remove(&Profile::Default))
+        .unwrap_or_default()
+}
+
+/// Values under the name of their origin.
+struct Named {
+    name: String,
+    values: Dict,
+}
+
+impl Provider for Named {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.name.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Profile::Default.collect(self.values.clone()))
+    }
+}
+
+fn origin(figment: &Figment, key: &str) -> String {
+    figment
+        .find_metadata(key)
+        .map_or_else(|| "default".to_owned(), |metadata| metadata.name.to_string())
+}
+
+fn type_error(error: &figment::Error) -> SettingsError {
+    let origin = error
+        .metadata
+        .as_ref()
+        .map_or_else(|| "settings".to_owned(), |metadata| metadata.name.to_string());
+    SettingsError::Type {
+        origin,
+        key: error.path.join("."),
+        why: error.kind.to_string(),
+    }
+}
+
+/// `CCMUX_` variables that are nearly one of ours: ignored, and said so.
+fn near_misses(environment: &BTreeMap<String, String>) -> Vec<String> {
+    let known: Vec<&str> = KEYS
+        .iter()
+        .filter_map(|key| key.variable)
+        .chain(["CCMUX_CONFIG"])
+        .collect();
+    environment
+        .keys()
+        .filter(|name| name.starts_with("CCMUX_") && !known.contains(&name.as_str()))
+        .filter_map(|name| {
+            let near = known
+                .iter()
+                .find(|known| strsim::damerau_levenshtein(known, name) <= 2)?;
+            Some(format!("the variable {name} is ignored; did you mean {near}?"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_file(text: &str) -> Result<Loaded, SettingsError> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.toml");
+        std::fs::write(&file, text).unwrap();
+        load(&Sources {
+            file: Some(file),
+            ..Sources::default()
+        })
+    }
+
+    fn with_variables(variables: &[(&str, &str)]) -> Result<Loaded, SettingsError> {
+        let environment = variables
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        load(&Sources {
+            environment,
+            ..Sources::default()
+        })
+    }
+
+    #[test]
+    fn later_sources_win_and_origins_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.toml");
+        std::fs::write(
+            &file,
+            "idle_threshold = 5\nsilence_timeout = 7.5\n[agent]\ncommand = \"a\"\n",
+        )
+        .unwrap();
+        let environment = BTreeMap::from([("CCMUX_IDLE_THRESHOLD".to_owned(), "2".to_owned())]);
+        let flags = vec![("agent.command".to_owned(), "b c".to_owned())];
+        let loaded = load(&Sources {
+            file: Some(file.clone()),
+            environment,
+            flags,
+            instance: None,
+        })
+        .unwrap();
+        assert_eq!(loaded.settings.idle_threshold, 2.0);
+        assert_eq!(loaded.settings.silence_timeout, 7.5);
+        assert_eq!(loaded.settings.agent.command, "b c");
+        assert_eq!(loaded.origins["idle_threshold"], "CCMUX_IDLE_THRESHOLD");
+        assert_eq!(loaded.origins["silence_timeout"], file.display().to_string());
+        assert_eq!(loaded.origins["agent.command"], "--set agent.command");
+        assert_eq!(loaded.origins["backoff.cap"], "default");
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_that_names_the_nearest() {
+        let error = with_file("[agent]\ncomand = \"x\"\n").unwrap_err().to_string();
+        assert!(
+            error.contains("agent.comand") && error.contains("did you mean `agent.command`"),
+            "{error}"
+        );
+        let error = with_file("idle_treshold = 3\n").unwrap_err().to_string();
+        assert!(error.contains("did you mean `idle_threshold`"), "{error}");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_names_key_and_origin() {
+        let error = with_file("idle_threshold = \"soon\"\n").unwrap_err().to_string();
+        assert!(
+            error.contains("idle_threshold") && error.contains("my.toml"),
+            "{error}"
+        );
+        let error = with_variables(&[("CCMUX_IDLE_THRESHOLD", "soon")])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("CCMUX_IDLE_THRESHOLD") && error.contains("soon"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn broken_toml_is_one_line_with_the_file() {
+        let error = with_file("idle_threshold = = 3\n").unwrap_err().to_string();
+        assert!(error.contains("my.toml") && !error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn other_variables_are_ignored_and_a_near_miss_warns() {
+        let loaded = with_variables(&[("CCMUX_SESSION_TOKEN", "x"), ("CCMUX_IDLE_TRESHOLD", "1")]).unwrap();
+        assert_eq!(loaded.settings.idle_threshold, 30.0);
+        assert_eq!(loaded.warnings.len(), 1);
+        assert!(
+            loaded.warnings[0].contains("CCMUX_IDLE_THRESHOLD"),
+            "{:?}",
+            loaded.warnings
+        );
+    }
+
+    #[test]
+    fn a_named_file_must_exist() {
+        let error = load(&Sources {
+            file: Some("/nowhere/x.toml".into()),
+            ..Sources::default()
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains("/nowhere/x.toml"));
+    }
+
+    #[test]
+    fn a_key_within_agent_env_is_free() {
+        let loaded = with_file("[agent.env]\nANYTHING = \"1\"\n").unwrap();
+        assert_eq!(loaded.settings.agent.env["ANYTHING"], "1");
+    }
+}

@@ -1,0 +1,281 @@
+//! Settings: defaults ← `/etc/ccmux/ccmux.toml` ← the user's file ← variables ← flags.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`keys`] | every key with its variable and its meaning: the one list of them |
+//! | [`load`] | reads and layers the sources, names what is wrong |
+//!
+//! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
+//! settings files.
+
+pub mod keys;
+pub mod load;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ccmux_policy::PolicySettings;
+use ccmux_wire::paths::{InstanceName, instance_name};
+use serde::{Deserialize, Serialize};
+
+pub use load::{Loaded, SettingsError, load};
+
+/// Every setting, as in config/ccmux.toml.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// FIFOs and sockets.
+    pub runtime_dir: String,
+    /// Databases and generated files.
+    pub state_dir: String,
+    /// Name of the tmux session.
+    pub tmux_session: String,
+    /// Name of the tmux server's socket (`-L`); empty: tmux's default.
+    pub tmux_socket: String,
+    /// Seconds without a key press before an injection.
+    pub idle_threshold: f64,
+    /// Seconds of pane silence that call for a look.
+    pub silence_timeout: f64,
+    /// End the agent when the daemon stops.
+    pub stop_agent_on_exit: bool,
+    /// The agent.
+    pub agent: AgentSettings,
+    /// Pauses before restarts.
+    pub backoff: BackoffSettings,
+    /// The hook binary.
+    pub hook: HookSettings,
+    /// The log.
+    pub log: LogSettings,
+    /// Sizes.
+    pub limits: LimitSettings,
+}
+
+/// `[agent]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSettings {
+    /// The command, split like a shell does, run without one.
+    pub command: String,
+    /// Which screen rules.
+    pub profile: String,
+    /// Working directory.
+    pub cwd: String,
+    /// Allow the home folder and `/` as working directory.
+    pub allow_home: bool,
+    /// Start it again after it ended by itself with 0.
+    pub restart_on_exit: bool,
+    /// Variables for the agent, on top of the daemon's.
+    pub env: BTreeMap<String, String>,
+}
+
+/// `[backoff]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackoffSettings {
+    /// Seconds before the first restart.
+    pub initial: f64,
+    /// Longest pause in seconds.
+    pub cap: f64,
+}
+
+/// `[hook]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HookSettings {
+    /// Where the hook binary is copied to.
+    pub path: String,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// JSON lines.
+    pub file: String,
+    /// `error`, `warn`, `info`, `debug`.
+    pub level: String,
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitSettings {
+    /// Largest message.
+    pub message_bytes: u64,
+    /// Largest prompt made of several messages.
+    pub batch_bytes: u64,
+    /// Most messages that wait.
+    pub queue_messages: u64,
+    /// Most bytes that wait.
+    pub queue_bytes: u64,
+    /// Most bytes that wait for one subscriber.
+    pub subscriber_bytes: u64,
+}
+
+impl Settings {
+    /// The defaults of an instance (`None`: the plain one).
+    pub fn defaults(instance: Option<&InstanceName>) -> Self {
+        let name = instance_name(instance);
+        Self {
+            runtime_dir: format!("/tmp/{name}"),
+            state_dir: format!("~/.local/state/{name}"),
+            tmux_session: name.clone(),
+            tmux_socket: String::new(),
+            idle_threshold: 30.0,
+            silence_timeout: 3.0,
+            stop_agent_on_exit: false,
+            agent: AgentSettings {
+                command: "claude --dangerously-skip-permissions".into(),
+                profile: "claude-code".into(),
+                cwd: "~/ccmux-workspace".into(),
+                allow_home: false,
+                restart_on_exit: true,
+                env: BTreeMap::new(),
+            },
+            backoff: BackoffSettings {
+                initial: 1.0,
+                cap: 60.0,
+            },
+            hook: HookSettings {
+                path: "~/.local/share/ccmux/ccmux-hook".into(),
+            },
+            log: LogSettings {
+                file: format!("~/.local/share/ccmux/{name}.log"),
+                level: "info".into(),
+            },
+            limits: LimitSettings {
+                message_bytes: 256 * 1024,
+                batch_bytes: 32 * 1024,
+                queue_messages: 10_000,
+                queue_bytes: 64 * 1024 * 1024,
+                subscriber_bytes: 8 * 1024 * 1024,
+            },
+        }
+    }
+
+    /// What decisions depend on.
+    pub fn policy(&self) -> PolicySettings {
+        PolicySettings {
+            idle_threshold_ms: millis(self.idle_threshold),
+            batch_bytes: self.limits.batch_bytes,
+            backoff_initial_ms: millis(self.backoff.initial),
+            backoff_cap_ms: millis(self.backoff.cap),
+            restart_on_exit: self.agent.restart_on_exit,
+        }
+    }
+
+    /// Silence of the pane that calls for a look.
+    pub fn silence(&self) -> Duration {
+        Duration::from_millis(millis(self.silence_timeout))
+    }
+
+    /// Checks what types can't say.
+    ///
+    /// # Errors
+    /// The first key whose value can't be used, with the remedy.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let bad = |key: &str, why: &str| {
+            Err(SettingsError::Value {
+                key: key.into(),
+                why: why.into(),
+            })
+        };
+        let seconds = [
+            ("idle_threshold", self.idle_threshold),
+            ("silence_timeout", self.silence_timeout),
+            ("backoff.initial", self.backoff.initial),
+            ("backoff.cap", self.backoff.cap),
+        ];
+        if let Some((key, _)) = seconds
+            .iter()
+            .find(|(_, value)| !(0.0..=86_400.0).contains(value))
+        {
+            return bad(key, "give seconds from 0 to 86400");
+        }
+        if self.silence_timeout < 0.1 {
+            return bad("silence_timeout", "give at least 0.1 seconds");
+        }
+        if self.backoff.cap < self.backoff.initial {
+            return bad("backoff.cap", "give at least backoff.initial");
+        }
+        if self.limits.message_bytes == 0 || self.limits.batch_bytes == 0 {
+            return bad("limits", "sizes must be greater than 0");
+        }
+        match shell_words::split(&self.agent.command) {
+            Ok(words) if words.is_empty() => bad("agent.command", "give a command"),
+            Ok(_) => self.check_names(),
+            Err(_) => bad("agent.command", "a quote is not closed"),
+        }
+    }
+
+    fn check_names(&self) -> Result<(), SettingsError> {
+        let bad = |key: &str, why: &str| {
+            Err(SettingsError::Value {
+                key: key.into(),
+                why: why.into(),
+            })
+        };
+        let plain = |name: &str| {
+            name.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+        };
+        if self.tmux_session.is_empty() || !plain(&self.tmux_session) {
+            return bad(
+                "tmux_session",
+                "use letters, digits, `_` and `-` (tmux gives `.` and `:` a meaning)",
+            );
+        }
+        if !plain(&self.tmux_socket) {
+            return bad(
+                "tmux_socket",
+                "give a name for `tmux -L`: letters, digits, `_` and `-`",
+            );
+        }
+        if !["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()) {
+            return bad("log.level", "use error, warn, info, debug or trace");
+        }
+        Ok(())
+    }
+}
+
+/// Seconds as milliseconds; [`Settings::check`] keeps them small.
+fn millis(seconds: f64) -> u64 {
+    (seconds * 1000.0).round() as u64
+}
+
+/// `~/x` beneath the home folder; anything else as it is.
+pub fn expand(path: &str, home: &Path) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None if path == "~" => home.to_path_buf(),
+        None => PathBuf::from(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        Settings::defaults(None).check().unwrap();
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_remedy() {
+        let cases: [(&str, fn(&mut Settings)); 5] = [
+            ("idle_threshold", |s| s.idle_threshold = -1.0),
+            ("backoff.cap", |s| s.backoff.cap = 0.5),
+            ("agent.command", |s| s.agent.command = "claude 'x".into()),
+            ("tmux_session", |s| s.tmux_session = "a.b".into()),
+            ("log.level", |s| s.log.level = "loud".into()),
+        ];
+        for (key, spoil) in cases {
+            let mut settings = Settings::defaults(None);
+            spoil(&mut settings);
+            let error = settings.check().unwrap_err().to_string();
+            assert!(error.contains(key), "{key}: {error}");
+        }
+    }
+}
