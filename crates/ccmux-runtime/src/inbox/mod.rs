@@ -1,1 +1,44 @@
-//! inbox
+//! The database of messages: accepted once, delivered once.
+//!
+//! ```text
+//! FIFO bytes ─ ingest ─┐                                        ┌─► Event::MessageAccepted, in row order
+//! control.sock accept ─┼─► writer thread ─ one COMMIT a group ──┼─► receipts (subscribe, wait_for)
+//! batch transitions ───┘   owns the connection and the framers  └─► replies to the callers
+//! ```
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `handle` | [`Inbox`], the async handle |
+//! | `message` | the values that go in and out |
+//! | `state` | which state may follow which |
+//! | `database` | the file: made, checked, migrated, moved aside when damaged |
+//! | `writer` | the thread and its group commit |
+//! | `intake` | bytes → frames → rows, and the parse cursor |
+//! | `batches` | what becomes of a batch |
+//! | `rows` | rows → values |
+//!
+//! `inbox.db` is SQLite in WAL mode with `synchronous=FULL`; the `sqlite3` tool may read it while the daemon runs:
+//! `sqlite3 inbox.db "SELECT id, channel, state, content FROM messages ORDER BY id DESC LIMIT 9"`.
+//!
+//! What it does not know: tmux, transcripts, when to inject, how a prompt is composed. Sanitising and measuring texts
+//! come in as [`Texts`].
+
+mod batches;
+mod database;
+mod error;
+mod handle;
+mod intake;
+mod message;
+mod rows;
+mod state;
+mod writer;
+
+pub use error::{AcceptError, InboxError};
+pub use handle::{Inbox, Opened};
+pub use message::{
+    Accepted, BatchRow, BatchState, Body, InboxSettings, Ingested, Mark, NewMessage, Rejected, Size, Texts,
+};
+pub use state::may_become;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! The async handle of the inbox: each call is one order to the writer thread, answered after its commit.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc as std_mpsc;
+use std::thread;
+
+use ccmux_policy::{Event, UnixMs};
+use ccmux_wire::channel::ChannelName;
+use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq};
+use ccmux_wire::output::ReplyTo;
+use ccmux_wire::receipt::{MessageState, Proof, Receipt};
+use ccmux_wire::status::QueueStatus;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use super::database;
+use super::error::{AcceptError, InboxError};
+use super::intake::Taken;
+use super::message::{Accepted, BatchRow, Body, InboxSettings, Ingested, Mark, NewMessage, Texts};
+use super::writer::{Order, Outlets, Writer, has_room, unix_ms};
+
+/// Orders that may wait for the writer.
+const ORDERS: usize = 1_000;
+
+/// Changes that a subscriber may lag behind.
+const CHANGES: usize = 4_096;
+
+/// The inbox. Cheap to clone; every clone speaks to the same writer thread.
+#[derive(Clone)]
+pub struct Inbox {
+    orders: mpsc::Sender<Order>,
+    receipts: broadcast::Sender<(MessageId, Receipt)>,
+    status: watch::Receiver<QueueStatus>,
+    settings: InboxSettings,
+}
+
+/// What was found when the inbox was opened.
+pub struct Opened {
+    /// The handle.
+    pub inbox: Inbox,
+    /// The first batch number that was not used before.
+    pub next_batch: BatchId,
+    /// Messages that wait, in order. They are not sent as events.
+    pub waiting: Vec<ccmux_policy::Message>,
+    /// Batches that were on their way when the last daemon ended. Whether they were typed is not known, so that they
+    /// count as pasted.
+    pub in_flight: Vec<(BatchId, Vec<ccmux_policy::Message>)>,
+    /// Channels that sent the beginning of a message: to be given to [`Inbox::flush_quiet`] unless more comes.
+    pub partials: Vec<ChannelName>,
+    /// Where a damaged database was moved: to be alerted.
+    pub damaged: Option<PathBuf>,
+}
+
+impl Inbox {
+    /// Opens or makes the database and starts the writer thread. `accepted` gets one [`Event::MessageAccepted`] a
+    /// message, in row order, each after its commit; a slow receiver delays no commit.
+    ///
+    /// # Errors
+    /// If the file is refused, can't be opened, or is of a newer ccmux. A damaged one is no error: see [`Opened`].
+    pub fn open(
+        path: &Path,
+        settings: InboxSettings,
+        texts: Texts,
+        accepted: mpsc::Sender<Event>,
+    ) -> Result<Opened, InboxError> {
+        let database::Ready { connection, damaged } = database::open(path, unix_ms() / 1000)?;
+        let (order_sender, orders) = mpsc::channel(ORDERS);
+        let receipts = broadcast::Sender::new(CHANGES);
+        let (status_sender, status) = watch::channel(QueueStatus::default());
+        let outlets = Outlets {
+            accepted: forward(accepted)?,
+            receipts: receipts.clone(),
+            status: status_sender,
+        };
+        let mut writer = Writer::new(connection, settings, texts, outlets);
+        writer.recover()?;
+        let opened = Opened {
+            inbox: Self {
+                orders: order_sender,
+                receipts,
+                status,
+                settings,
+            },
+            next_batch: writer.next_batch()?,
+            waiting: writer.waiting()?,
+            in_flight: writer.in_flight()?,
+            partials: writer.partials()?,
+            damaged,
+        };
+        spawn("ccmux-inbox", move || writer.run(orders))?;
+        Ok(opened)
+    }
+
+    /// Takes bytes of a channel's FIFO; `offset` is the position of the first one in the channel's stream. Bytes that
+    /// were received before are skipped, so that giving them again doubles nothing. Messages, cursor and the beginning
+    /// of a message are committed together when this returns.
+    ///
+    /// While the queue is full this waits: the writers of the FIFO block, nothing is dropped.
+    ///
+    /// # Errors
+    /// If the database fails; none of the bytes were taken then, unless messages of them were committed before the wait
+    /// for room: giving all of them again is right in either case.
+    pub async fn ingest(
+        &self,
+        channel: &ChannelName,
+        offset: u64,
+        bytes: impl Into<Arc<[u8]>>,
+    ) -> Result<Ingested, InboxError> {
+        let bytes: Arc<[u8]> = bytes.into();
+        self.room().await?;
+        let name = channel.clone();
+        let taken = self
+            .ask(move |writer| writer.ingest(&name, offset, &bytes))
+            .await?;
+        self.finish(channel, taken, Writer::ingest_rest).await
+    }
+
+    /// Accepts as it stands what the channel holds; to be called when it was quiet for 2 s.
+    ///
+    /// # Errors
+    /// If the database fails; it may be called again.
+    pub async fn flush_quiet(&self, channel: &ChannelName) -> Result<Ingested, InboxError> {
+        self.room().await?;
+        let name = channel.clone();
+        let taken = self.ask(move |writer| writer.flush_quiet(&name)).await?;
+        self.finish(channel, taken, Writer::flush_quiet).await
+    }
+
+    /// Where the channel's stream goes on: the offset for the next new byte.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn received(&self, channel: &ChannelName) -> Result<u64, InboxError> {
+        let name = channel.clone();
+        self.ask(move |writer| writer.stream_state(&name))
+            .await
+            .map(|(received, _)| received)
+    }
+
+    /// Whether something of the channel is held that quiet would end.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn has_partial(&self, channel: &ChannelName) -> Result<bool, InboxError> {
+        let name = channel.clone();
+        self.ask(move |writer| writer.stream_state(&name))
+            .await
+            .map(|(_, pending)| pending)
+    }
+
+    /// Takes a message that came whole, from `control.sock`. Does not wait for room.
+    ///
+    /// # Errors
+    /// If it is empty or too large, its id too long, the queue full, or the database fails.
+    pub async fn accept(&self, new: NewMessage) -> Result<Accepted, AcceptError> {
+        self.ask(move |writer| writer.accept(&new)).await?
+    }
+
+    /// The texts of messages, in the order asked for.
+    ///
+    /// # Errors
+    /// If one does not exist, or the database fails.
+    pub async fn bodies(&self, messages: Vec<MessageId>) -> Result<Vec<Body>, InboxError> {
+        self.ask(move |writer| writer.bodies(&messages)).await
+    }
+
+    /// What to call messages in a turn's `in_reply_to`, in the order asked for.
+    ///
+    /// # Errors
+    /// If one does not exist, or the database fails.
+    pub async fn reply_to(&self, messages: Vec<MessageId>) -> Result<Vec<ReplyTo>, InboxError> {
+        self.ask(move |writer| writer.reply_to(&messages)).await
+    }
+
+    /// Records, before anything is typed, which messages are about to be, and where to look for them afterwards.
+    ///
+    /// # Errors
+    /// If a message is not `accepted`, the batch's number was used, or the database fails: then don't type.
+    pub async fn begin_batch(
+        &self,
+        batch: BatchId,
+        messages: Vec<MessageId>,
+        mark: Mark,
+        now: UnixMs,
+    ) -> Result<(), InboxError> {
+        self.ask(move |writer| writer.begin_batch(batch, &messages, &mark, now))
+            .await
+    }
+
+    /// The batch was typed, or may have been: if it is requeued, its messages are `(redelivered)`.
+    ///
+    /// # Errors
+    /// If it is not in flight, or the database fails.
+    pub async fn pasted(&self, batch: BatchId, now: UnixMs) -> Result<(), InboxError> {
+        self.ask(move |writer| writer.pasted(batch, now)).await
+    }
+
+    /// A batch as it is stored.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn batch(&self, batch: BatchId) -> Result<Option<BatchRow>, InboxError> {
+        self.ask(move |writer| writer.batch(batch)).await
+    }
+
+    /// Claude Code proved that it took the batch. Again: nothing changes, the first proof counts.
+    ///
+    /// # Errors
+    /// If the batch was requeued, or the database fails.
+    pub async fn delivered(
+        &self,
+        batch: BatchId,
+        proof: Proof,
+        prompt: Option<PromptId>,
+        now: UnixMs,
+    ) -> Result<(), InboxError> {
+        self.ask(move |writer| writer.delivered(batch, proof, prompt.as_ref(), now))
+            .await
+    }
+
+    /// The batch can't be proved delivered or absent.
+    ///
+    /// # Errors
+    /// If it is neither in flight nor uncertain, or the database fails.
+    pub async fn uncertain(&self, batch: BatchId, reason: impl Into<String>) -> Result<(), InboxError> {
+        let reason = reason.into();
+        self.ask(move |writer| writer.uncertain(batch, &reason)).await
+    }
+
+    /// The batch is provably not delivered: its messages wait again, as `(redelivered)` if it had been pasted.
+    ///
+    /// # Errors
+    /// If it is neither in flight nor requeued, or the database fails.
+    pub async fn requeued(&self, batch: BatchId) -> Result<(), InboxError> {
+        self.ask(move |writer| writer.requeued(batch)).await
+    }
+
+    /// The message is given up.
+    ///
+    /// # Errors
+    /// If it does not wait, or the database fails.
+    pub async fn failed(&self, message: MessageId, reason: impl Into<String>) -> Result<(), InboxError> {
+        let reason = reason.into();
+        self.ask(move |writer| writer.failed(message, &reason)).await
+    }
+
+    /// A turn answers the messages. Again: nothing changes, the first turn counts.
+    ///
+    /// # Errors
+    /// If one was not delivered (then none is changed), or the database fails.
+    pub async fn answered(&self, messages: Vec<MessageId>, turn: Seq) -> Result<(), InboxError> {
+        self.ask(move |writer| writer.answered(&messages, turn)).await
+    }
+
+    /// Where a message stands.
+    ///
+    /// # Errors
+    /// If there is none, or the database fails.
+    pub async fn receipt(&self, message: MessageId) -> Result<Receipt, InboxError> {
+        self.ask(move |writer| writer.receipt(message)).await
+    }
+
+    /// Every change of a message from now on. A slow receiver loses the oldest: [`Inbox::wait_for`] copes with it.
+    pub fn subscribe(&self) -> broadcast::Receiver<(MessageId, Receipt)> {
+        self.receipts.subscribe()
+    }
+
+    /// Waits until the message has reached `state`, or can't reach it any more by itself; the receipt tells which.
+    ///
+    /// # Errors
+    /// If there is no such message, or the inbox is closed or fails.
+    pub async fn wait_for(&self, message: MessageId, state: MessageState) -> Result<Receipt, InboxError> {
+        let mut changes = self.subscribe();
+        loop {
+            let mut receipt = self.receipt(message).await?;
+            loop {
+                if has_reached(receipt.state, state) || receipt.state.is_final() {
+                    return Ok(receipt);
+                }
+                match changes.recv().await {
+                    Ok((id, changed)) if id == message => receipt = changed,
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Lagged(_)) => break,
+                    Err(broadcast::error::RecvError::Closed) => return Err(InboxError::Closed),
+                }
+            }
+        }
+    }
+
+    /// What waits. From memory.
+    pub fn queue(&self) -> QueueStatus {
+        *self.status.borrow()
+    }
+
+    /// Commits what was ordered before and closes the database; later orders fail with [`InboxError::Closed`].
+    pub async fn close(&self) {
+        let (reply, closed) = oneshot::channel();
+        if self.orders.send(Order::Close(reply)).await.is_ok() {
+            let _ = closed.await;
+        }
+    }
+
+    async fn finish(
+        &self,
+        channel: &ChannelName,
+        mut taken: Taken,
+        rest: fn(&mut Writer, &ChannelName) -> Result<Taken, InboxError>,
+    ) -> Result<Ingested, InboxError> {
+        let mut total = taken.ingested;
+        while taken.more {
+            self.room().await?;
+            let name = channel.clone();
+            taken = self.ask(move |writer| rest(writer, &name)).await?;
+            add(&mut total, &mut taken.ingested);
+        }
+        Ok(total)
+    }
+
+    async fn room(&self) -> Result<(), InboxError> {
+        let mut status = self.status.clone();
+        let room = status.wait_for(|queue| has_room(&self.settings, *queue)).await;
+        room.map(|_| ()).map_err(|_| InboxError::Closed)
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, InboxError> + Send + 'static,
+    ) -> Result<T, InboxError> {
+        let (reply, answer) = oneshot::channel();
+        let order = Order::Work(Box::new(move |writer| {
+            let result = writer.attempt(work);
+            Box::new(move |committed: Result<(), InboxError>| {
+                // A failed order changed nothing, so its own error says more than the commit.
+                let _ = reply.send(result.and_then(|done| committed.map(|()| done)));
+            })
+        }));
+        self.orders.send(order).await.map_err(|_| InboxError::Closed)?;
+        answer.await.map_err(|_| InboxError::Closed)?
+    }
+}
+
+/// States are ordered as far as `Answered`; the others lead nowhere.
+fn has_reached(now: MessageState, wanted: MessageState) -> bool {
+    now == wanted || (now <= MessageState::Answered && now >= wanted)
+}
+
+fn add(total: &mut Ingested, more: &mut Ingested) {
+    total.accepted += more.accepted;
+    total.duplicates += more.duplicates;
+    total.rejected.append(&mut more.rejected);
+    (total.cursor, total.received, total.pending) = (more.cursor, more.received, more.pending);
+}
+
+/// Between the writer and the event loop: the loop may wait for an order to the inbox while its channel is full, so the
+/// writer must never wait for the loop. What piles up here is bounded by the queue's limits.
+fn forward(accepted: mpsc::Sender<Event>) -> Result<std_mpsc::Sender<Event>, InboxError> {
+    let (sender, events) = std_mpsc::channel();
+    spawn("ccmux-accepted", move || {
+        for event in events {
+            if accepted.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(sender)
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), InboxError> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread
+        .map(|_| ())
+        .map_err(|error| InboxError::Thread(Arc::new(error)))
+}

@@ -1,0 +1,251 @@
+//! Rows → values.
+
+use ccmux_wire::channel::ChannelName;
+use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq};
+use ccmux_wire::output::ReplyTo;
+use ccmux_wire::receipt::{MessageState, Proof, Receipt};
+use ccmux_wire::status::QueueStatus;
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row};
+
+use super::error::InboxError;
+use super::message::{BatchRow, BatchState, Body, Mark};
+use super::writer::Writer;
+
+impl Writer {
+    /// The receipt as it is now.
+    pub(super) fn receipt(&self, id: MessageId) -> Result<Receipt, InboxError> {
+        let sql = "SELECT id, sender_id, channel, state, proof, reason, accepted_at, injected_at, delivered_at, turn_seq
+            FROM messages WHERE id = ?1";
+        self.find(id, sql, receipt_of)
+    }
+
+    /// The messages' texts, in the order asked for.
+    pub(super) fn bodies(&self, ids: &[MessageId]) -> Result<Vec<Body>, InboxError> {
+        let sql =
+            "SELECT id, sender_id, channel, shown, content, ts, redelivered FROM messages WHERE id = ?1";
+        ids.iter().map(|id| self.find(*id, sql, body_of)).collect()
+    }
+
+    /// The messages' names, in the order asked for.
+    pub(super) fn reply_to(&self, ids: &[MessageId]) -> Result<Vec<ReplyTo>, InboxError> {
+        let sql = "SELECT id, sender_id, channel FROM messages WHERE id = ?1";
+        let read = |row: &Row<'_>| {
+            Ok(ReplyTo {
+                id: public_id(row, 0, 1)?,
+                channel: channel(row, 2)?,
+            })
+        };
+        ids.iter().map(|id| self.find(*id, sql, read)).collect()
+    }
+
+    /// The message's state.
+    pub(super) fn message_state(&self, id: MessageId) -> Result<MessageState, InboxError> {
+        self.find(id, "SELECT state FROM messages WHERE id = ?1", |row| {
+            word(row, 0, MessageState::from_word)
+        })
+    }
+
+    /// The batch, if there is one of that number.
+    pub(super) fn batch(&self, batch: BatchId) -> Result<Option<BatchRow>, InboxError> {
+        let sql =
+            "SELECT state, transcript_path, transcript_offset, agent_pid, began_at, pasted_at, prompt_id
+            FROM batches WHERE id = ?1";
+        let found = self
+            .connection
+            .prepare_cached(sql)
+            .and_then(|mut find| {
+                find.query_row([batch.0 as i64], |row| batch_of(batch, row))
+                    .optional()
+            })
+            .map_err(InboxError::during("read batch"))?;
+        let Some(mut row) = found else { return Ok(None) };
+        row.messages = self.messages_of(batch)?;
+        Ok(Some(row))
+    }
+
+    /// Messages whose latest batch it is.
+    pub(super) fn messages_of(&self, batch: BatchId) -> Result<Vec<MessageId>, InboxError> {
+        let sql = "SELECT id FROM messages WHERE batch = ?1 ORDER BY id";
+        let read = |row: &Row<'_>| Ok(MessageId(unsigned(row, 0)?));
+        self.list("read batch", sql, [batch.0 as i64], read)
+    }
+
+    /// Messages that were accepted and wait for a batch, in order.
+    pub(super) fn waiting(&self) -> Result<Vec<ccmux_policy::Message>, InboxError> {
+        let sql = "SELECT id, channel, bytes, rows, failures FROM messages
+            WHERE state IN ('accepted', 'in_flight') AND state = 'accepted' ORDER BY id";
+        self.list("read queue", sql, [], summary_of)
+    }
+
+    /// Batches that an earlier daemon left on their way, with the messages that still are.
+    pub(super) fn in_flight(&self) -> Result<Vec<(BatchId, Vec<ccmux_policy::Message>)>, InboxError> {
+        let batches = self.list(
+            "read batches",
+            "SELECT id FROM batches WHERE state = 'in_flight' ORDER BY id",
+            [],
+            |row| unsigned(row, 0),
+        )?;
+        let sql = "SELECT id, channel, bytes, rows, failures FROM messages
+            WHERE batch = ?1 AND state = 'in_flight' ORDER BY id";
+        batches
+            .into_iter()
+            .map(|batch| {
+                Ok((
+                    BatchId(batch),
+                    self.list("read batch", sql, [batch as i64], summary_of)?,
+                ))
+            })
+            .collect()
+    }
+
+    /// The first batch number that was not used before.
+    pub(super) fn next_batch(&self) -> Result<BatchId, InboxError> {
+        let sql = "SELECT coalesce(max(id), 0) + 1 FROM batches";
+        self.one("read batches", sql, |row| unsigned(row, 0)).map(BatchId)
+    }
+
+    /// Channels of which something is held.
+    pub(super) fn partials(&self) -> Result<Vec<ChannelName>, InboxError> {
+        let sql =
+            "SELECT channel FROM intake WHERE length(partial) > 0 OR skip_until IS NOT NULL ORDER BY channel";
+        self.list("read cursors", sql, [], |row| channel(row, 0))
+    }
+
+    /// What waits, counted.
+    pub(super) fn count_queue(&self) -> Result<QueueStatus, InboxError> {
+        let sql =
+            "SELECT count(*), coalesce(sum(bytes), 0) FROM messages WHERE state IN ('accepted', 'in_flight')";
+        self.one("count queue", sql, |row| {
+            Ok(QueueStatus {
+                messages: unsigned(row, 0)?,
+                bytes: unsigned(row, 1)?,
+            })
+        })
+    }
+
+    fn find<T>(
+        &self,
+        id: MessageId,
+        sql: &str,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, InboxError> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut find| find.query_row([id.0 as i64], read).optional())
+            .map_err(InboxError::during("read message"))?
+            .ok_or(InboxError::NoMessage(id))
+    }
+
+    fn one<T>(
+        &self,
+        what: &'static str,
+        sql: &str,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, InboxError> {
+        self.connection
+            .query_row(sql, [], read)
+            .map_err(InboxError::during(what))
+    }
+
+    fn list<T>(
+        &self,
+        what: &'static str,
+        sql: &str,
+        values: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, InboxError> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut find| find.query_map(values, read)?.collect())
+            .map_err(InboxError::during(what))
+    }
+}
+
+fn receipt_of(row: &Row<'_>) -> rusqlite::Result<Receipt> {
+    Ok(Receipt {
+        id: public_id(row, 0, 1)?,
+        channel: channel(row, 2)?,
+        state: word(row, 3, MessageState::from_word)?,
+        proof: row
+            .get::<_, Option<String>>(4)?
+            .as_deref()
+            .and_then(proof_from_word),
+        reason: row.get(5)?,
+        accepted_at: row.get(6)?,
+        injected_at: row.get(7)?,
+        delivered_at: row.get(8)?,
+        turn_seq: row.get::<_, Option<i64>>(9)?.map(|seq| Seq(seq as u64)),
+    })
+}
+
+fn body_of(row: &Row<'_>) -> rusqlite::Result<Body> {
+    Ok(Body {
+        id: MessageId(unsigned(row, 0)?),
+        sender_id: public_id(row, 0, 1)?,
+        channel: channel(row, 2)?,
+        shown: row.get(3)?,
+        content: row.get(4)?,
+        ts_ms: row.get(5)?,
+        redelivered: row.get(6)?,
+    })
+}
+
+fn batch_of(batch: BatchId, row: &Row<'_>) -> rusqlite::Result<BatchRow> {
+    let transcript_path = row.get::<_, Option<String>>(1)?.map(Into::into);
+    Ok(BatchRow {
+        batch,
+        state: word(row, 0, BatchState::from_word)?,
+        messages: Vec::new(),
+        mark: Mark {
+            transcript_path,
+            offset: unsigned(row, 2)?,
+            agent_pid: row.get(3)?,
+        },
+        began_at: row.get(4)?,
+        pasted_at: row.get(5)?,
+        prompt: row.get::<_, Option<String>>(6)?.map(PromptId::new),
+    })
+}
+
+fn summary_of(row: &Row<'_>) -> rusqlite::Result<ccmux_policy::Message> {
+    Ok(ccmux_policy::Message {
+        id: MessageId(unsigned(row, 0)?),
+        channel: channel(row, 1)?,
+        bytes: unsigned(row, 2)?,
+        rows: row.get(3)?,
+        failures: row.get(4)?,
+    })
+}
+
+/// The sender's own id, or one made of the row.
+fn public_id(row: &Row<'_>, id: usize, sender_id: usize) -> rusqlite::Result<String> {
+    let own: Option<String> = row.get(sender_id)?;
+    Ok(match own {
+        Some(own) => own,
+        None => format!("m-{}", unsigned(row, id)?),
+    })
+}
+
+fn channel(row: &Row<'_>, column: usize) -> rusqlite::Result<ChannelName> {
+    word(row, column, |text| text.parse().ok())
+}
+
+fn proof_from_word(word: &str) -> Option<Proof> {
+    [Proof::Hook, Proof::Transcript]
+        .into_iter()
+        .find(|proof| proof.word() == word)
+}
+
+/// SQLite has signed integers; ours are never above `i64::MAX`.
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|value| value as u64)
+}
+
+fn word<T>(row: &Row<'_>, column: usize, read: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    read(&text).ok_or_else(|| {
+        let error = format!("`{text}` is no known word");
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+    })
+}

@@ -1,0 +1,243 @@
+//! The one thread that owns the connection, and its group commit.
+//!
+//! ```text
+//! drain what is queued (≤ 1000) → BEGIN → each order in a savepoint → COMMIT → events, receipts, replies
+//! ```
+//!
+//! An order that fails undoes itself alone. A commit that fails undoes its whole group and is told to each of it.
+//! Nothing leaves before the commit, and in memory nothing is kept that the database does not have.
+
+use std::collections::HashMap;
+use std::sync::mpsc as std_mpsc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ccmux_policy::Event;
+use ccmux_wire::channel::ChannelName;
+use ccmux_wire::id::MessageId;
+use ccmux_wire::inbound::Framer;
+use ccmux_wire::receipt::Receipt;
+use ccmux_wire::status::QueueStatus;
+use rusqlite::Connection;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use super::error::InboxError;
+use super::message::{InboxSettings, Texts};
+
+/// The most orders in one transaction.
+const GROUP: usize = 1_000;
+
+/// Says whether the group was committed to whoever waits for the answer.
+pub(super) type Answer = Box<dyn FnOnce(Result<(), InboxError>) + Send>;
+
+/// An order with its caller.
+pub(super) enum Order {
+    /// Something to do in the transaction.
+    Work(Box<dyn FnOnce(&mut Writer) -> Answer + Send>),
+    /// Commit what came before, close the database, tell.
+    Close(oneshot::Sender<()>),
+}
+
+/// What the transaction did that others must hear of once it is committed.
+#[derive(Default)]
+struct News {
+    events: Vec<Event>,
+    changed: Vec<MessageId>,
+}
+
+/// The thread's whole world.
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) settings: InboxSettings,
+    pub(super) texts: Texts,
+    /// One a channel that sent something since the start; rebuilt from the database after a failure.
+    pub(super) framers: HashMap<ChannelName, Framer>,
+    pub(super) queue: QueueStatus,
+    news: News,
+    /// The transaction is lost; whatever else is in its group fails with it.
+    lost: Option<InboxError>,
+    accepted: std_mpsc::Sender<Event>,
+    receipts: broadcast::Sender<(MessageId, Receipt)>,
+    status: watch::Sender<QueueStatus>,
+}
+
+/// Where the writer tells what it committed.
+pub(super) struct Outlets {
+    pub accepted: std_mpsc::Sender<Event>,
+    pub receipts: broadcast::Sender<(MessageId, Receipt)>,
+    pub status: watch::Sender<QueueStatus>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        connection: Connection,
+        settings: InboxSettings,
+        texts: Texts,
+        outlets: Outlets,
+    ) -> Self {
+        Self {
+            connection,
+            settings,
+            texts,
+            framers: HashMap::new(),
+            queue: QueueStatus::default(),
+            news: News::default(),
+            lost: None,
+            accepted: outlets.accepted,
+            receipts: outlets.receipts,
+            status: outlets.status,
+        }
+    }
+
+    /// Once, before the thread starts. Whether a batch left in flight was typed is not known: it may have been.
+    pub(super) fn recover(&mut self) -> Result<(), InboxError> {
+        self.execute(
+            "recover",
+            "UPDATE batches SET pasted_at = began_at WHERE state = 'in_flight' AND pasted_at IS NULL",
+        )?;
+        self.queue = self.count_queue()?;
+        self.status.send_replace(self.queue);
+        Ok(())
+    }
+
+    /// Until `Close` comes, or the last handle is gone.
+    pub(super) fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+        while let Some(first) = orders.blocking_recv() {
+            let mut works = Vec::new();
+            let mut next = Some(first);
+            let mut close = None;
+            while let Some(order) = next {
+                match order {
+                    Order::Work(work) => works.push(work),
+                    Order::Close(reply) => close = Some(reply),
+                }
+                let full = works.len() >= GROUP || close.is_some();
+                next = if full { None } else { orders.try_recv().ok() };
+            }
+            self.run_group(works);
+            if let Some(reply) = close {
+                drop(self);
+                let _ = reply.send(());
+                return;
+            }
+        }
+    }
+
+    fn run_group(&mut self, works: Vec<Box<dyn FnOnce(&mut Self) -> Answer + Send>>) {
+        if works.is_empty() {
+            return;
+        }
+        self.lost = self.execute("begin", "BEGIN IMMEDIATE").err();
+        let answers: Vec<Answer> = works.into_iter().map(|work| work(self)).collect();
+        let outcome = match self.lost.take() {
+            None => self.execute("commit", "COMMIT"),
+            Some(error) => Err(error),
+        };
+        match &outcome {
+            Ok(()) => self.tell_news(),
+            Err(error) => self.forget(error),
+        }
+        for answer in answers {
+            answer(outcome.clone());
+        }
+    }
+
+    /// Does one order; if it fails, nothing of it stays.
+    pub(super) fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, InboxError>,
+    ) -> Result<T, InboxError> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
+        let (queue, events, changed) = (self.queue, self.news.events.len(), self.news.changed.len());
+        let result = self
+            .execute("savepoint", "SAVEPOINT work")
+            .and_then(|()| work(self))
+            .and_then(|done| self.execute("release", "RELEASE work").map(|()| done));
+        if let Err(error) = &result {
+            self.queue = queue;
+            self.news.events.truncate(events);
+            self.news.changed.truncate(changed);
+            self.undo(error);
+        }
+        result
+    }
+
+    /// SQLite ends the whole transaction by itself after some errors (disk full, I/O).
+    fn undo(&mut self, error: &InboxError) {
+        self.framers.clear();
+        let ended = self.connection.is_autocommit();
+        if ended
+            || self.execute("undo", "ROLLBACK TO work").is_err()
+            || self.execute("undo", "RELEASE work").is_err()
+        {
+            self.lost = Some(error.clone());
+        }
+    }
+
+    fn forget(&mut self, error: &InboxError) {
+        tracing::error!(event = "inbox.commit_failed", %error);
+        if !self.connection.is_autocommit() {
+            let _ = self.execute("rollback", "ROLLBACK");
+        }
+        self.news = News::default();
+        self.framers.clear();
+        if let Ok(queue) = self.count_queue() {
+            self.queue = queue;
+        }
+        self.status.send_replace(self.queue);
+    }
+
+    fn tell_news(&mut self) {
+        let News { events, changed } = std::mem::take(&mut self.news);
+        self.status
+            .send_if_modified(|status| std::mem::replace(status, self.queue) != self.queue);
+        for event in events {
+            if let Event::MessageAccepted(message) = &event {
+                tracing::info!(event = "message.accepted", id = %message.id, channel = %message.channel, bytes = message.bytes);
+            }
+            let _ = self.accepted.send(event);
+        }
+        if self.receipts.receiver_count() == 0 {
+            return;
+        }
+        for id in changed {
+            match self.receipt(id) {
+                Ok(receipt) => drop(self.receipts.send((id, receipt))),
+                Err(error) => tracing::error!(event = "inbox.receipt_failed", %id, %error),
+            }
+        }
+    }
+
+    /// To be told once it is committed.
+    pub(super) fn note_accepted(&mut self, message: ccmux_policy::Message) {
+        self.news.changed.push(message.id);
+        self.news.events.push(Event::MessageAccepted(message));
+    }
+
+    /// To be told once it is committed.
+    pub(super) fn note_changed(&mut self, id: MessageId) {
+        self.news.changed.push(id);
+    }
+
+    /// Room for one more message.
+    pub(super) fn has_room(&self) -> bool {
+        has_room(&self.settings, self.queue)
+    }
+
+    fn execute(&self, what: &'static str, sql: &str) -> Result<(), InboxError> {
+        let run = |sql| self.connection.prepare_cached(sql)?.execute([]);
+        run(sql).map(|_| ()).map_err(InboxError::during(what))
+    }
+}
+
+/// Whether one more message may come in.
+pub(super) fn has_room(settings: &InboxSettings, queue: QueueStatus) -> bool {
+    queue.messages < settings.queue_messages && queue.bytes < settings.queue_bytes
+}
+
+/// The wall clock, Unix milliseconds.
+pub(super) fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
