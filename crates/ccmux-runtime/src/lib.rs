@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`settings`] | defaults ← files ← variables ← flags |
 //! | [`runtime_dir`] | makes, checks and locks the runtime directory |
+//! | [`dir_watch`] | tells that something changed in a directory |
+//! | [`readable`] | a descriptor that a task can wait on |
 //! | [`intake`] | finds FIFOs and reads them |
 //! | [`inbox`] | the database of messages: accepted once, delivered once |
 //! | [`prompt`] | message texts: sanitised, composed, cut into pieces, compared |
@@ -18,9 +20,11 @@
 
 pub mod agent;
 pub mod control;
+pub mod dir_watch;
 pub mod inbox;
 pub mod intake;
 pub mod prompt;
+pub mod readable;
 pub mod runtime_dir;
 pub mod screen;
 pub mod settings;

@@ -1,0 +1,141 @@
+//! Tells that something changed in a directory. Hints only: whoever is told looks for himself.
+//!
+//! ```text
+//! let mut watch = DirWatch::new(Watched::Names);
+//! loop { watch.follow(dir)?; look_at(dir); watch.changed().await; }
+//! ```
+//!
+//! inotify on Linux. Elsewhere, and where the system has no inotify instance left, `changed` returns four times a second.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+const POLL: Duration = Duration::from_millis(250);
+
+/// What is worth a hint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// Files that come, go or change owner and mode. Not what is written into them.
+    Names,
+    /// What is written into files, too.
+    Contents,
+}
+
+/// Follows one directory at a time.
+#[derive(Debug)]
+pub struct DirWatch {
+    watched: Watched,
+    #[cfg(target_os = "linux")]
+    inotify: Option<linux::Follower>,
+}
+
+impl DirWatch {
+    /// Must be called within a tokio runtime. Follows nothing yet.
+    pub fn new(watched: Watched) -> Self {
+        Self {
+            watched,
+            #[cfg(target_os = "linux")]
+            inotify: linux::Follower::new()
+                .inspect_err(|error| tracing::warn!(event = "watch.degraded", %error))
+                .ok(),
+        }
+    }
+
+    /// Follows that directory from now on, and no other. Cheap if it is the same one; a directory that was replaced
+    /// has to be followed again.
+    ///
+    /// # Errors
+    /// If it is not there or is not a directory.
+    pub fn follow(&mut self, dir: &Path) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Some(inotify) = &mut self.inotify {
+            return inotify.follow(dir, self.watched);
+        }
+        let _ = self.watched;
+        dir.metadata().and_then(|found| {
+            if found.is_dir() {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::NotADirectory.into())
+            }
+        })
+    }
+
+    /// Returns when something may have changed since the last call, the directory itself included. Cancel safe.
+    pub async fn changed(&mut self) {
+        #[cfg(target_os = "linux")]
+        if let Some(inotify) = &mut self.inotify {
+            match inotify.changed().await {
+                Ok(()) => return,
+                Err(error) => tracing::warn!(event = "watch.degraded", %error),
+            }
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::os::fd::AsFd;
+    use std::path::Path;
+
+    use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+
+    use super::Watched;
+    use crate::readable::Readable;
+
+    /// Bytes of hints taken at once; one takes at most 272.
+    const HINTS: usize = 4096;
+
+    #[derive(Debug)]
+    pub(super) struct Follower {
+        inotify: Inotify,
+        /// The same inotify instance, to wait on.
+        hints: Readable,
+        following: Option<WatchDescriptor>,
+    }
+
+    impl Follower {
+        pub(super) fn new() -> io::Result<Self> {
+            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+            let hints = Readable::new(inotify.as_fd().try_clone_to_owned()?)?;
+            Ok(Self {
+                inotify,
+                hints,
+                following: None,
+            })
+        }
+
+        pub(super) fn follow(&mut self, dir: &Path, watched: Watched) -> io::Result<()> {
+            let following = self.inotify.add_watch(dir, mask(watched))?;
+            if let Some(old) = self.following.replace(following).filter(|old| *old != following) {
+                // Fails if that directory is gone: then the system removed the watch.
+                let _ = self.inotify.rm_watch(old);
+            }
+            Ok(())
+        }
+
+        /// Takes everything that waits, an overflow too, and parses nothing: one look answers all of it.
+        pub(super) async fn changed(&self) -> io::Result<()> {
+            self.hints.read(HINTS).await?;
+            while self.hints.read_now(HINTS)?.is_some() {}
+            Ok(())
+        }
+    }
+
+    fn mask(watched: Watched) -> AddWatchFlags {
+        let names = AddWatchFlags::IN_CREATE
+            | AddWatchFlags::IN_DELETE
+            | AddWatchFlags::IN_MOVE
+            | AddWatchFlags::IN_ATTRIB
+            | AddWatchFlags::IN_DELETE_SELF
+            | AddWatchFlags::IN_MOVE_SELF
+            | AddWatchFlags::IN_ONLYDIR;
+        match watched {
+            Watched::Names => names,
+            Watched::Contents => names | AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CLOSE_WRITE,
+        }
+    }
+}

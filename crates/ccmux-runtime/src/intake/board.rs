@@ -1,0 +1,55 @@
+//! What every channel is doing, for `ccmux channels` and `status`.
+
+use ccmux_wire::channel::ChannelName;
+use ccmux_wire::status::{ChannelStatus, Direction};
+use tokio::sync::watch;
+
+/// The state of a channel whose FIFO is read.
+pub(super) const OPEN: &str = "open";
+
+/// The published list, sorted by name; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct ChannelBoard(watch::Sender<Vec<ChannelStatus>>);
+
+impl ChannelBoard {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Follows the list; it changes only when something on it does.
+    pub fn subscribe(&self) -> watch::Receiver<Vec<ChannelStatus>> {
+        self.0.subscribe()
+    }
+
+    /// Sets the state of one channel: `open`, or why not.
+    pub(super) fn set(&self, name: &ChannelName, direction: Direction, state: &str) {
+        self.0.send_if_modified(|list| {
+            let wanted = ChannelStatus {
+                name: name.clone(),
+                direction,
+                state: state.to_owned(),
+            };
+            match list.binary_search_by(|entry| (&entry.name, entry.direction).cmp(&(name, direction))) {
+                Ok(at) if list[at] == wanted => false,
+                Ok(at) => {
+                    list[at] = wanted;
+                    true
+                }
+                Err(at) => {
+                    list.insert(at, wanted);
+                    true
+                }
+            }
+        });
+    }
+
+    /// Keeps only what is still there.
+    pub(super) fn retain(&self, mut is_there: impl FnMut(&ChannelName, Direction) -> bool) {
+        self.0.send_if_modified(|list| {
+            let before = list.len();
+            list.retain(|entry| is_there(&entry.name, entry.direction));
+            list.len() < before
+        });
+    }
+}

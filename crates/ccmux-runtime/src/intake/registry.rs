@@ -1,0 +1,274 @@
+//! Knows which FIFOs there are, and has one reader for each.
+//!
+//! A hint of the directory watch, and one look a minute, lead to the same thing: read the directory and compare
+//! (dev, ino) of what is there with what is open. So late, doubled or lost hints do no harm, and a FIFO that was
+//! deleted and made again between two looks is seen: while the old one is held its inode can't be used again.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::Metadata;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
+use ccmux_wire::status::{ChannelStatus, Direction};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, interval_at, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::board::{ChannelBoard, OPEN};
+use super::fifo::{self, FifoRefused, OpenFifo};
+use super::fifo_reader::FifoReader;
+use super::sink::Sink;
+use crate::dir_watch::{DirWatch, Watched};
+use crate::runtime_dir::{FileId, Restored, RuntimeDir};
+
+/// The most FIFOs that are read at once.
+pub const MAX_CHANNELS: usize = 256;
+
+/// The FIFO that ccmux makes itself.
+const DEFAULT_FIFO: &str = "in";
+const RESCAN: Duration = Duration::from_secs(60);
+/// All readers have ended that long after the daemon was told to stop.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
+
+/// The task that finds FIFOs.
+#[derive(Debug)]
+pub struct Registry<S> {
+    dir: Arc<RuntimeDir>,
+    sink: Arc<S>,
+    shutdown: CancellationToken,
+    board: ChannelBoard,
+    open: HashMap<ChannelName, Reading>,
+    /// Readers whose FIFO has gone and which may still be draining it.
+    draining: HashMap<ChannelName, JoinHandle<()>>,
+    /// What was logged as refused.
+    refused: HashSet<(String, FileId)>,
+    /// The last trouble with the directory itself; logged when it changes.
+    trouble: Option<String>,
+}
+
+/// An open FIFO and its reader.
+#[derive(Debug)]
+struct Reading {
+    id: FileId,
+    closing: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// A file in the runtime directory that has to do with channels.
+struct Found {
+    file_name: String,
+    role: FileRole,
+    metadata: Metadata,
+}
+
+impl<S: Sink> Registry<S> {
+    /// A registry of that directory; nothing happens before [`Registry::run`].
+    pub fn new(dir: Arc<RuntimeDir>, sink: Arc<S>, shutdown: CancellationToken) -> Self {
+        Self {
+            dir,
+            sink,
+            shutdown,
+            board: ChannelBoard::new(),
+            open: HashMap::new(),
+            draining: HashMap::new(),
+            refused: HashSet::new(),
+            trouble: None,
+        }
+    }
+
+    /// The list of channels, as it changes.
+    pub fn channels(&self) -> watch::Receiver<Vec<ChannelStatus>> {
+        self.board.subscribe()
+    }
+
+    /// Looks whenever something changed, until shutdown; then drains every FIFO, at most 2 s.
+    pub async fn run(mut self) {
+        let mut watch = DirWatch::new(Watched::Names);
+        let mut rescan = interval_at(Instant::now() + RESCAN, RESCAN);
+        loop {
+            self.look(&mut watch);
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => break,
+                () = watch.changed() => {}
+                _ = rescan.tick() => {}
+            }
+        }
+        self.close_all().await;
+    }
+
+    fn look(&mut self, watch: &mut DirWatch) {
+        let trouble = self.try_look(watch).err();
+        if let Some(error) = trouble.as_ref().filter(|_| trouble != self.trouble) {
+            tracing::error!(event = "runtime_dir.refused", error);
+        }
+        self.trouble = trouble;
+    }
+
+    fn try_look(&mut self, watch: &mut DirWatch) -> Result<(), String> {
+        // Before the look: what changes during it gives another hint. Fails if the directory is gone.
+        let followed = watch.follow(self.dir.path());
+        if self.dir.restore().map_err(|error| error.to_string())? == Restored::Remade {
+            tracing::warn!(event = "runtime_dir.lost", path = %self.dir.path().display());
+            watch.follow(self.dir.path()).map_err(|error| error.to_string())?;
+        } else {
+            followed.map_err(|error| error.to_string())?;
+        }
+        self.dir
+            .make_fifo(DEFAULT_FIFO)
+            .map_err(|error| error.to_string())?;
+        let found = self.read_dir().map_err(|error| error.to_string())?;
+        self.close_vanished(&found);
+        self.forget(&found);
+        for file in &found {
+            self.take_up(file);
+        }
+        Ok(())
+    }
+
+    fn read_dir(&self) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for entry in self.dir.path().read_dir()? {
+            let entry = entry?;
+            let file_name = entry.file_name().to_string_lossy().into_owned();
+            let role = role_of_file(&file_name);
+            if role == FileRole::Other {
+                continue;
+            }
+            // What is gone between the two calls was never there.
+            if let Ok(metadata) = entry.metadata() {
+                found.push(Found {
+                    file_name,
+                    role,
+                    metadata,
+                });
+            }
+        }
+        found.sort_by(|a, b| a.file_name.cmp(&b.file_name));
+        Ok(found)
+    }
+
+    fn close_vanished(&mut self, found: &[Found]) {
+        let there: HashMap<&ChannelName, FileId> = found
+            .iter()
+            .filter_map(|file| Some((file.channel_in()?, file.id())))
+            .collect();
+        let gone = |(name, reading): &(&ChannelName, &Reading)| {
+            there.get(name) != Some(&reading.id) || reading.task.is_finished()
+        };
+        let gone: Vec<ChannelName> = self
+            .open
+            .iter()
+            .filter(gone)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            if let Some(reading) = self.open.remove(&name) {
+                reading.closing.cancel();
+                self.draining.insert(name, reading.task);
+            }
+        }
+    }
+
+    /// Forgets what is over, so that these lists stay as small as the directory.
+    fn forget(&mut self, found: &[Found]) {
+        self.draining.retain(|_, task| !task.is_finished());
+        let there: HashSet<(String, FileId)> = found.iter().map(Found::key).collect();
+        self.refused.retain(|key| there.contains(key));
+        let listed: BTreeSet<(&ChannelName, Direction)> = found.iter().filter_map(Found::listed).collect();
+        self.board
+            .retain(|name, direction| listed.contains(&(name, direction)));
+    }
+
+    fn take_up(&mut self, file: &Found) {
+        match &file.role {
+            FileRole::In(channel) if self.open.contains_key(channel) => {}
+            FileRole::In(channel) => match self.open_fifo(&file.file_name) {
+                Ok(fifo) => self.spawn_reader(channel, fifo),
+                Err(FifoRefused::Gone) => {}
+                Err(refused) => self.refuse(file, &refused.to_string()),
+            },
+            FileRole::Out(channel) => match fifo::check(&file.metadata) {
+                Ok(()) => self.board.set(channel, Direction::Out, OPEN),
+                Err(refused) => self.refuse(file, &refused.to_string()),
+            },
+            FileRole::Refused(why) => self.refuse(file, why),
+            FileRole::Other => {}
+        }
+    }
+
+    fn open_fifo(&self, file_name: &str) -> Result<OpenFifo, FifoRefused> {
+        if self.open.len() >= MAX_CHANNELS {
+            return Err(FifoRefused::TooMany(MAX_CHANNELS));
+        }
+        OpenFifo::open(&self.dir.path().join(file_name))
+    }
+
+    fn spawn_reader(&mut self, channel: &ChannelName, fifo: OpenFifo) {
+        let (id, closing) = (fifo.id, CancellationToken::new());
+        let reader = FifoReader {
+            channel: channel.clone(),
+            fifo,
+            sink: Arc::clone(&self.sink),
+            board: self.board.clone(),
+            closing: closing.clone(),
+            predecessor: self.draining.remove(channel),
+        };
+        self.board.set(channel, Direction::In, OPEN);
+        let task = tokio::spawn(reader.run());
+        self.open.insert(channel.clone(), Reading { id, closing, task });
+    }
+
+    fn refuse(&mut self, file: &Found, why: &str) {
+        if let Some((name, direction)) = file.listed() {
+            self.board.set(name, direction, &format!("refused: {why}"));
+        }
+        if self.refused.insert(file.key()) {
+            tracing::warn!(event = "channel.refused", file = file.file_name, why);
+        }
+    }
+
+    async fn close_all(self) {
+        let readers = self.open.into_values().map(|reading| {
+            reading.closing.cancel();
+            reading.task
+        });
+        let tasks: Vec<JoinHandle<()>> = readers.chain(self.draining.into_values()).collect();
+        let deadline = Instant::now() + SHUTDOWN_LIMIT;
+        for mut task in tasks {
+            if timeout_at(deadline, &mut task).await.is_err() {
+                task.abort();
+                tracing::error!(event = "channel.undrained", "the inbox took nothing for too long");
+            }
+        }
+    }
+}
+
+impl Found {
+    fn id(&self) -> FileId {
+        FileId::from(&self.metadata)
+    }
+
+    fn key(&self) -> (String, FileId) {
+        (self.file_name.clone(), self.id())
+    }
+
+    fn channel_in(&self) -> Option<&ChannelName> {
+        match &self.role {
+            FileRole::In(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// How it stands on the board.
+    fn listed(&self) -> Option<(&ChannelName, Direction)> {
+        match &self.role {
+            FileRole::In(name) => Some((name, Direction::In)),
+            FileRole::Out(name) => Some((name, Direction::Out)),
+            FileRole::Refused(_) | FileRole::Other => None,
+        }
+    }
+}
