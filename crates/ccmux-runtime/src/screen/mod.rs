@@ -1,1 +1,125 @@
-//! screen
+//! What a captured screen shows, by rules that are data (`config/agents/claude-code.toml`).
+//!
+//! ```text
+//! ● the conversation, which may quote anything       only its left edge is looked at (spinner lines)
+//! ✻ Churning… (3s · ↓ 12 tokens)                     above the box: busy
+//! ─── ↑ 41 more ──────────────────────────────       the top rule: label, rows scrolled away
+//! ❯ text                                             the box: its last rows
+//! ────────────────────────────────────────────       the bottom rule
+//!   ⏵⏵ bypass permissions on · esc to interrupt      below the box: status lines of any number
+//! ```
+//!
+//! Pure: text in, a [`Screen`] out. It knows no pane, no clock and no message; [`box_holds`] is told which text to
+//! compare with. When in doubt it says [`ScreenClass::Unknown`], and a dialog is never [`ScreenClass::Ready`].
+
+mod holds;
+mod prompt_box;
+mod rows;
+mod rules;
+mod wrap;
+
+#[cfg(test)]
+mod tests;
+
+pub use holds::box_holds;
+pub use prompt_box::PromptBox;
+pub use rules::{Rules, RulesError};
+
+use ccmux_policy::screen::ScreenClass;
+
+use prompt_box::{Found, Sign};
+use rows::Row;
+
+/// How many rows above the box may speak about it: hints stand in the row just above its top rule.
+const HINT_ROWS: usize = 2;
+
+/// What one capture shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Screen {
+    /// What kind of screen.
+    pub class: ScreenClass,
+    /// The prompt box, where there is one. It is there while a turn runs, too.
+    pub prompt_box: Option<PromptBox>,
+    /// Which rule named the dialog.
+    pub dialog: Option<String>,
+    /// The agent says that it waits for Enter to send what is in the box.
+    pub press_enter: bool,
+    /// A draft of the human is stashed: a second stash would destroy it.
+    pub stashed: bool,
+    /// Vim's normal mode: Enter is a motion.
+    pub vim_normal: bool,
+}
+
+/// Classifies `ansi`, the visible rows with SGR sequences (`capture-pane -p -e`).
+pub fn classify(rules: &Rules, ansi: &str) -> Screen {
+    let rows = rows::parse(ansi);
+    match prompt_box::find(rules, &rows) {
+        Some(found) => with_box(rules, &rows, found),
+        None => without_box(rules, &rows),
+    }
+}
+
+/// A box is there: the rows around it decide.
+fn with_box(rules: &Rules, rows: &[Row], found: Found) -> Screen {
+    let above = &rows[..found.top];
+    let below = &rows[found.bottom + 1..];
+    let hints = &above[above.len().saturating_sub(HINT_ROWS)..];
+    let says = |patterns: &[regex::Regex]| fits(hints, patterns) || fits(below, patterns);
+    let dialog = overlay(rules, &found, below);
+    let queued = found
+        .placeholder_text
+        .as_deref()
+        .is_some_and(|text| rules.queued_placeholder(text));
+    let busy = fits(below, rules.busy_below()) || fits(above, rules.busy_above());
+    let class = match (&dialog, queued, busy) {
+        (Some(_), _, _) => ScreenClass::Dialog,
+        (None, true, _) => ScreenClass::Queued,
+        (None, false, true) => ScreenClass::Busy,
+        (None, false, false) if found.prompt_box.is_empty() => ScreenClass::Ready,
+        (None, false, false) => ScreenClass::Draft,
+    };
+    Screen {
+        class,
+        dialog,
+        press_enter: says(rules.press_enter()),
+        stashed: says(rules.stashed()),
+        vim_normal: says(rules.vim_normal()),
+        prompt_box: Some(found.prompt_box),
+    }
+}
+
+/// Why the keys would not go into the box, although it is there.
+fn overlay(rules: &Rules, found: &Found, below: &[Row]) -> Option<String> {
+    if found.sign == Sign::Shell {
+        return Some("shell mode".to_owned());
+    }
+    fits(below, rules.overlay_below()).then(|| rules.dialog(below).unwrap_or("overlay").to_owned())
+}
+
+/// No box: a dialog, the agent's last words, or something new.
+fn without_box(rules: &Rules, rows: &[Row]) -> Screen {
+    let gone = rules.shell(rows).is_some();
+    let dialog = if gone {
+        None
+    } else {
+        rules.dialog(rows).map(str::to_owned)
+    };
+    let class = match (gone, &dialog) {
+        (true, _) => ScreenClass::Shell,
+        (false, Some(_)) => ScreenClass::Dialog,
+        (false, None) => ScreenClass::Unknown,
+    };
+    Screen {
+        class,
+        prompt_box: None,
+        dialog,
+        press_enter: false,
+        stashed: false,
+        vim_normal: false,
+    }
+}
+
+fn fits(rows: &[Row], patterns: &[regex::Regex]) -> bool {
+    rows.iter()
+        .any(|row| patterns.iter().any(|pattern| pattern.is_match(&row.text)))
+}

@@ -1,0 +1,187 @@
+//! The rules: patterns over rows, read from TOML.
+
+use regex::Regex;
+use serde::{Deserialize, Deserializer, de};
+
+use super::rows::Row;
+
+/// The rules that are built in, by profile.
+const BUILTIN: [(&str, &str); 1] = [(
+    "claude-code",
+    include_str!("../../../../config/agents/claude-code.toml"),
+)];
+
+/// Why there are no rules.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// No rules of that name are built in.
+    #[error("there are no built-in screen rules for the profile {0:?}: known is \"claude-code\"")]
+    NoProfile(String),
+    /// The text is no rules file.
+    #[error("the screen rules can't be read: {0}")]
+    Unreadable(#[from] toml::de::Error),
+    /// A rule could never mean anything.
+    #[error("the screen rules have an empty {0}: name at least one")]
+    Empty(&'static str),
+}
+
+/// How to read one agent's screens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    profile: String,
+    prompt_box: BoxRules,
+    busy: BusyRules,
+    facts: FactRules,
+    overlay: OverlayRules,
+    #[serde(default)]
+    dialog: Vec<NamedRule>,
+    #[serde(default)]
+    shell: Vec<NamedRule>,
+}
+
+/// What the prompt box looks like.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BoxRules {
+    pub signs: Vec<String>,
+    #[serde(default)]
+    pub shell_signs: Vec<String>,
+    pub rule_glyph: char,
+    #[serde(deserialize_with = "pattern")]
+    pub hidden_above: Regex,
+    #[serde(deserialize_with = "pattern")]
+    pub hidden_below: Regex,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BusyRules {
+    #[serde(deserialize_with = "patterns")]
+    below: Vec<Regex>,
+    #[serde(deserialize_with = "patterns")]
+    above: Vec<Regex>,
+    #[serde(deserialize_with = "patterns")]
+    queued_placeholder: Vec<Regex>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FactRules {
+    #[serde(deserialize_with = "patterns")]
+    press_enter: Vec<Regex>,
+    #[serde(deserialize_with = "patterns")]
+    stashed: Vec<Regex>,
+    #[serde(deserialize_with = "patterns")]
+    vim_normal: Vec<Regex>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OverlayRules {
+    #[serde(deserialize_with = "patterns")]
+    below: Vec<Regex>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedRule {
+    name: String,
+    #[serde(deserialize_with = "patterns")]
+    rows: Vec<Regex>,
+}
+
+impl Rules {
+    /// The rules built in for `profile`.
+    pub fn builtin(profile: &str) -> Result<Self, RulesError> {
+        let (_, text) = BUILTIN
+            .iter()
+            .find(|(name, _)| *name == profile)
+            .ok_or_else(|| RulesError::NoProfile(profile.to_owned()))?;
+        Self::from_toml(text)
+    }
+
+    /// The rules in `text`; what is unknown or no pattern is an error that names it.
+    pub fn from_toml(text: &str) -> Result<Self, RulesError> {
+        let rules: Self = toml::from_str(text)?;
+        let signs = &rules.prompt_box.signs;
+        if signs.is_empty() || signs.iter().any(String::is_empty) {
+            return Err(RulesError::Empty("prompt_box.signs"));
+        }
+        Ok(rules)
+    }
+
+    /// The profile's name.
+    pub fn profile(&self) -> &str {
+        &self.profile
+    }
+
+    pub(super) fn prompt_box(&self) -> &BoxRules {
+        &self.prompt_box
+    }
+
+    pub(super) fn busy_below(&self) -> &[Regex] {
+        &self.busy.below
+    }
+
+    pub(super) fn busy_above(&self) -> &[Regex] {
+        &self.busy.above
+    }
+
+    pub(super) fn queued_placeholder(&self, text: &str) -> bool {
+        self.busy
+            .queued_placeholder
+            .iter()
+            .any(|pattern| pattern.is_match(text))
+    }
+
+    pub(super) fn press_enter(&self) -> &[Regex] {
+        &self.facts.press_enter
+    }
+
+    pub(super) fn stashed(&self) -> &[Regex] {
+        &self.facts.stashed
+    }
+
+    pub(super) fn vim_normal(&self) -> &[Regex] {
+        &self.facts.vim_normal
+    }
+
+    pub(super) fn overlay_below(&self) -> &[Regex] {
+        &self.overlay.below
+    }
+
+    /// The first dialog rule that fits a row: rules in the file's order, so that the telling ones come first.
+    pub(super) fn dialog(&self, rows: &[Row]) -> Option<&str> {
+        named(&self.dialog, rows)
+    }
+
+    /// Which rule says that the agent is gone: by the last row.
+    pub(super) fn shell(&self, rows: &[Row]) -> Option<&str> {
+        named(
+            &self.shell,
+            rows.last().map(std::slice::from_ref).unwrap_or_default(),
+        )
+    }
+}
+
+fn named<'a>(rules: &'a [NamedRule], rows: &[Row]) -> Option<&'a str> {
+    let fits = |rule: &&NamedRule| {
+        rows.iter()
+            .any(|row| rule.rows.iter().any(|p| p.is_match(&row.text)))
+    };
+    rules.iter().find(fits).map(|rule| rule.name.as_str())
+}
+
+fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Regex, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Regex::new(&text).map_err(|why| de::Error::custom(format!("{text:?} is no pattern: {why}")))
+}
+
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Regex>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let compile = |text: &String| {
+        Regex::new(text).map_err(|why| de::Error::custom(format!("{text:?} is no pattern: {why}")))
+    };
+    texts.iter().map(compile).collect()
+}

@@ -1,0 +1,57 @@
+//! How Claude wraps a text in its prompt box.
+//!
+//! Measured: `wrap-ansi` with `hard` and without `trim`: words go to the next row, a word longer than a row is broken
+//! at the edge, and a row that a wrap began loses its leading blanks.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// How many rows `text` takes in a box of `width` columns.
+pub(super) fn row_count(text: &str, width: usize) -> usize {
+    text.split('\n').map(|line| line_rows(line, width.max(1))).sum()
+}
+
+fn line_rows(line: &str, width: usize) -> usize {
+    let mut rows = 1;
+    let mut filled = 0;
+    for (index, word) in line.split(' ').enumerate() {
+        if index > 0 {
+            if filled >= width {
+                rows += 1;
+                filled = 0;
+            }
+            filled += 1;
+        }
+        let length = word.width();
+        if length > width {
+            let remaining = width.saturating_sub(filled);
+            let from_here = 1 + (length - remaining - 1) / width;
+            let from_next = (length - 1) / width;
+            if from_next < from_here {
+                rows += 1;
+                filled = 0;
+            }
+            (rows, filled) = broken(word, width, rows, filled);
+            continue;
+        }
+        if filled + length > width && filled > 0 && length > 0 {
+            rows += 1;
+            filled = 0;
+        }
+        filled += length;
+    }
+    rows
+}
+
+/// A word that is longer than a row: broken at the edge.
+fn broken(word: &str, width: usize, mut rows: usize, mut filled: usize) -> (usize, usize) {
+    for grapheme in word.graphemes(true) {
+        let columns = grapheme.width();
+        if filled + columns > width {
+            rows += 1;
+            filled = 0;
+        }
+        filled += columns;
+    }
+    (rows, filled)
+}
