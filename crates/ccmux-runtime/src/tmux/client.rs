@@ -1,0 +1,234 @@
+//! Runs one `tmux` process: arguments in, output out, at most 5 s.
+//!
+//! It knows the server's socket and the environment that a server may be started with. It does not know what is asked.
+//! Descriptors of ours are all close-on-exec, so a server that this starts inherits none.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, Command};
+
+use super::TmuxSettings;
+use crate::agent::launch::scrubbed_environment;
+use crate::terminal::TerminalError;
+
+/// How long one tmux process may take.
+pub(super) const LIMIT: Duration = Duration::from_secs(5);
+
+/// A word that nobody else can know, in front of every line that is ours.
+#[derive(Debug, Clone)]
+pub(super) struct Nonce(String);
+
+impl Nonce {
+    /// A new one.
+    pub(super) fn random() -> Self {
+        let half = || RandomState::new().build_hasher().finish();
+        Self(format!("ccmux-{:016x}{:016x}", half(), half()))
+    }
+
+    /// The word.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The rest of a line that starts with this word and `kind`.
+    pub(super) fn strip<'a>(&self, line: &'a str, kind: &str) -> Option<&'a str> {
+        line.strip_prefix(self.as_str())?.strip_prefix(kind)
+    }
+}
+
+/// What a tmux process said.
+#[derive(Debug)]
+pub(super) struct Reply {
+    /// It exited with 0.
+    pub(super) ok: bool,
+    /// What it printed.
+    pub(super) stdout: String,
+    /// What it complained about, trimmed.
+    pub(super) stderr: String,
+}
+
+impl Reply {
+    /// There is no server on that socket, so nothing was done.
+    pub(super) fn no_server(&self) -> bool {
+        !self.ok && (self.stderr.contains("no server running") || self.stderr.contains("error connecting to"))
+    }
+
+    /// A target does not exist.
+    pub(super) fn no_target(&self) -> bool {
+        !self.ok && self.stderr.contains("can't find")
+    }
+
+    /// The reply if it is one of success, else the error.
+    pub(super) fn done(self, what: &'static str) -> Result<Self, TerminalError> {
+        if self.ok {
+            Ok(self)
+        } else if self.no_server() || self.no_target() {
+            Err(TerminalError::NoPane(self.stderr))
+        } else {
+            Err(TerminalError::Failed {
+                what,
+                why: self.stderr,
+            })
+        }
+    }
+}
+
+impl From<Output> for Reply {
+    fn from(output: Output) -> Self {
+        Self {
+            ok: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        }
+    }
+}
+
+/// Starts tmux processes for one server.
+#[derive(Debug)]
+pub(super) struct Client {
+    binary: PathBuf,
+    /// `-u -L NAME -f FILE`.
+    server: Vec<OsString>,
+    environment: BTreeMap<String, String>,
+}
+
+impl Client {
+    /// A client of the server that the settings name.
+    pub(super) fn new(settings: &TmuxSettings) -> Self {
+        // -u: whatever the daemon's locale is, texts and screens are UTF-8. (No LC_ALL here: a server that we start
+        // would give it to every pane of the user.)
+        let mut server: Vec<OsString> = vec!["-u".into()];
+        if let Some(name) = &settings.socket {
+            server.extend(["-L".into(), name.into()]);
+        }
+        if let Some(file) = &settings.config {
+            server.extend(["-f".into(), file.into()]);
+        }
+        let environment = scrubbed_environment(std::env::vars_os());
+        Self {
+            binary: settings.binary.clone(),
+            server,
+            environment,
+        }
+    }
+
+    /// Runs one command list given as arguments. An argument `;` separates commands; see [`literal`].
+    pub(super) async fn run(&self, what: &'static str, args: &[String]) -> Result<Reply, TerminalError> {
+        self.run_with_input(what, args, Vec::new()).await
+    }
+
+    /// The same, with bytes on its stdin.
+    pub(super) async fn run_with_input(
+        &self,
+        what: &'static str,
+        args: &[String],
+        input: Vec<u8>,
+    ) -> Result<Reply, TerminalError> {
+        let failed = |error: std::io::Error| TerminalError::Failed {
+            what,
+            why: self.start_error(&error),
+        };
+        let child = self.spawn(args, !input.is_empty()).map_err(failed)?;
+        // On the limit the future is dropped and kill_on_drop ends the process.
+        match tokio::time::timeout(LIMIT, converse(child, input)).await {
+            Ok(output) => output.map(Reply::from).map_err(failed),
+            Err(_) => Err(silent(what)),
+        }
+    }
+
+    fn spawn(&self, args: &[String], with_input: bool) -> std::io::Result<Child> {
+        Command::new(&self.binary)
+            .args(&self.server)
+            .args(args)
+            .env_clear()
+            .envs(&self.environment)
+            // A server that this starts must not keep our directory (a mount, a deleted folder) busy.
+            .current_dir("/")
+            .stdin(if with_input { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+    }
+
+    fn start_error(&self, error: &std::io::Error) -> String {
+        format!("cannot run {}: {error}", self.binary.display())
+    }
+
+    /// Runs `tmux -V`, which needs no server.
+    pub(super) async fn ask_version(&self) -> std::io::Result<Option<String>> {
+        let child = self.spawn(&["-V".to_owned()], false)?;
+        match tokio::time::timeout(LIMIT, converse(child, Vec::new())).await {
+            Ok(output) => Ok(Some(String::from_utf8_lossy(&output?.stdout).trim().to_owned())),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The program.
+    pub(super) fn binary(&self) -> &std::path::Path {
+        &self.binary
+    }
+}
+
+/// No answer in time.
+pub(super) fn silent(what: &'static str) -> TerminalError {
+    TerminalError::Silent {
+        what,
+        limit_s: LIMIT.as_secs(),
+    }
+}
+
+/// Writes the input while the output is read, so that neither pipe can fill up and stall the other.
+async fn converse(mut child: Child, input: Vec<u8>) -> std::io::Result<Output> {
+    let stdin = child.stdin.take();
+    let write = async move {
+        if let Some(mut stdin) = stdin {
+            // A tmux that gives up early says why on stderr; the broken pipe adds nothing.
+            let _ = stdin.write_all(&input).await;
+        }
+    };
+    let ((), output) = tokio::join!(write, child.wait_with_output());
+    output
+}
+
+/// An argument that tmux takes as it is: in a command list, a `;` at the end of an argument would separate commands.
+pub(super) fn literal(argument: &str) -> String {
+    match argument.strip_suffix(';') {
+        Some(head) => format!("{head}\\;"),
+        None => argument.to_owned(),
+    }
+}
+
+/// A text for the arguments that tmux expands like a status line: formats (`#{...}`) and times (`%H`).
+pub(super) fn unexpanded(text: &str) -> String {
+    text.replace('#', "##").replace('%', "%%")
+}
+
+/// Arguments from string slices.
+pub(super) fn args(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_semicolon_at_the_end_of_an_argument_separates_nothing() {
+        assert_eq!(literal("a;b"), "a;b");
+        assert_eq!(literal("a;"), "a\\;");
+        assert_eq!(literal(";"), "\\;");
+        assert_eq!(literal("a\\;"), "a\\\\;");
+    }
+
+    #[test]
+    fn two_nonces_differ() {
+        assert_ne!(Nonce::random().as_str(), Nonce::random().as_str());
+    }
+}

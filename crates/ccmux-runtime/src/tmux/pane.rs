@@ -1,0 +1,401 @@
+//! Finding, starting, looking at and typing into our pane.
+//!
+//! The mark is the pane's own option `@ccmux_pane`, with the session's name as its value: set in the command list that
+//! makes the pane, kept by tmux over respawns and moves, and not inherited by panes that are split off it.
+
+use ccmux_policy::UnixMs;
+
+use super::client::{Reply, args, literal, silent, unexpanded};
+use super::facts::{self, Facts};
+use super::script::{self, Outcome};
+use super::{Tmux, client};
+use crate::terminal::{Capture, LaunchCommand, Pane, TerminalError, Typed};
+
+/// Columns and rows of a session that nobody is attached to.
+const SIZE: (&str, &str) = ("160", "48");
+
+impl Tmux {
+    /// Our pane, dead or alive.
+    pub(super) async fn find_pane(&self) -> Result<Option<Pane>, TerminalError> {
+        let reply = self.client.run("list panes", &self.list_pane()).await?;
+        if reply.no_server() {
+            return Ok(self.remember(None));
+        }
+        let reply = reply.done("list panes")?;
+        Ok(self.remember(Facts::read(&self.nonce, &reply.stdout).pane))
+    }
+
+    /// The id of our pane, from memory if there is one: whatever uses it is guarded or compares it.
+    pub(super) async fn known_pane(&self) -> Result<String, TerminalError> {
+        let known = self.pane.lock().ok().and_then(|pane| pane.clone());
+        match known {
+            Some(id) => Ok(id),
+            None => self
+                .find_pane()
+                .await?
+                .map(|pane| pane.id)
+                .ok_or_else(|| self.no_pane()),
+        }
+    }
+
+    /// Starts the command in our dead pane, or in a new window of the session, or in a new session.
+    pub(super) async fn start(&self, command: LaunchCommand) -> Result<Pane, TerminalError> {
+        self.check_name()?;
+        let argv = direct_argv(command.argv)?;
+        let cwd = unexpanded(&command.cwd.to_string_lossy());
+        let pane = match self.find_pane().await? {
+            Some(pane) => self.respawn_in(&pane, &cwd, &argv).await?,
+            None => self.make(&cwd, &argv).await?,
+        };
+        self.started.notify_one();
+        Ok(pane)
+    }
+
+    /// tmux changes `.` and `:` in names silently, and other characters mean something in targets and formats.
+    fn check_name(&self) -> Result<(), TerminalError> {
+        let name = &self.settings.session;
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if !name.is_empty() && name.chars().all(plain) {
+            return Ok(());
+        }
+        let why = format!("the session name {name:?} may hold letters, digits, `-` and `_` only");
+        Err(TerminalError::Failed {
+            what: "start the agent",
+            why,
+        })
+    }
+
+    async fn respawn_in(&self, pane: &Pane, cwd: &str, argv: &[String]) -> Result<Pane, TerminalError> {
+        if pane.dead.is_none() {
+            let why = format!("pane {} is alive (process {})", pane.id, pane.pid);
+            return Err(TerminalError::Failed {
+                what: "respawn the pane",
+                why,
+            });
+        }
+        // Never -k: if it came alive meanwhile, tmux itself refuses.
+        let mut list = args(&["respawn-pane", "-t", &pane.id, "-c", cwd, "--"]);
+        list.extend(argv.iter().map(|word| literal(word)));
+        list.extend(args(&[
+            ";",
+            "set-option",
+            "-w",
+            "-t",
+            &pane.id,
+            "remain-on-exit",
+            "on",
+            ";",
+        ]));
+        list.extend(self.list_pane());
+        let reply = self
+            .client
+            .run("respawn the pane", &list)
+            .await?
+            .done("respawn the pane")?;
+        self.pane_in(&reply)
+    }
+
+    async fn make(&self, cwd: &str, argv: &[String]) -> Result<Pane, TerminalError> {
+        let name = &self.settings.session;
+        let new_session = args(&["new-session", "-d", "-x", SIZE.0, "-y", SIZE.1, "-s", name]);
+        let reply = self.make_with(new_session, cwd, argv).await?;
+        if !reply.ok && reply.stderr.contains("duplicate session") {
+            // The session is there, without a pane of ours: it is the user's, and stays as it is.
+            let new_window = args(&[
+                "new-window",
+                "-d",
+                "-a",
+                "-t",
+                &format!("{}{{end}}", self.session_target()),
+            ]);
+            let reply = self.make_with(new_window, cwd, argv).await?;
+            return self.marked(reply.done("make a window")?).await;
+        }
+        self.marked(reply.done("make the session")?).await
+    }
+
+    /// One list, so that an agent that exits at once still leaves a pane, and a user's `destroy-unattached on` does not
+    /// take the session away between two calls.
+    async fn make_with(
+        &self,
+        mut list: Vec<String>,
+        cwd: &str,
+        argv: &[String],
+    ) -> Result<Reply, TerminalError> {
+        let created = format!("{}N#{{pane_id}}", self.nonce.as_str());
+        list.extend(args(&[
+            "-n",
+            &self.settings.window,
+            "-c",
+            cwd,
+            "-P",
+            "-F",
+            &created,
+            "--",
+        ]));
+        list.extend(argv.iter().map(|word| literal(word)));
+        // A new window is not made the current one; it is made (-a) and named as the last.
+        let target = match list.first().map(String::as_str) {
+            Some("new-session") => self.session_target(),
+            _ => format!("{}{{end}}", self.session_target()),
+        };
+        list.extend(args(&[
+            ";",
+            "set-option",
+            "-t",
+            &self.session_target(),
+            "destroy-unattached",
+            "off",
+        ]));
+        list.extend(args(&[
+            ";",
+            "set-option",
+            "-w",
+            "-t",
+            &target,
+            "remain-on-exit",
+            "on",
+        ]));
+        list.extend(args(&[
+            ";",
+            "set-option",
+            "-p",
+            "-t",
+            &target,
+            "@ccmux_pane",
+            &self.settings.session,
+            ";",
+        ]));
+        list.extend(self.list_pane());
+        self.client.run("make a pane", &list).await
+    }
+
+    /// The new pane; if a hook of the user (`after-new-session` that splits) came in between, the mark is put right.
+    async fn marked(&self, reply: Reply) -> Result<Pane, TerminalError> {
+        let created = reply
+            .stdout
+            .lines()
+            .find_map(|line| self.nonce.strip(line, "N"))
+            .map(str::to_owned);
+        let marked = Facts::read(&self.nonce, &reply.stdout).pane;
+        let Some(created) = created else {
+            return Err(self.no_pane());
+        };
+        if marked.as_ref().is_some_and(|pane| pane.id == created) {
+            return self.remember(marked).ok_or_else(|| self.no_pane());
+        }
+        let mut list = Vec::new();
+        if let Some(wrong) = marked {
+            list.extend(args(&[
+                "set-option",
+                "-p",
+                "-u",
+                "-t",
+                &wrong.id,
+                "@ccmux_pane",
+                ";",
+            ]));
+        }
+        list.extend(args(&[
+            "set-option",
+            "-p",
+            "-t",
+            &created,
+            "@ccmux_pane",
+            &self.settings.session,
+            ";",
+        ]));
+        list.extend(args(&[
+            "set-option",
+            "-w",
+            "-t",
+            &created,
+            "remain-on-exit",
+            "on",
+            ";",
+        ]));
+        list.extend(self.list_pane());
+        let reply = self
+            .client
+            .run("mark the pane", &list)
+            .await?
+            .done("mark the pane")?;
+        self.pane_in(&reply)
+    }
+
+    /// One look: facts, clients and screen of one moment.
+    pub(super) async fn look(&self) -> Result<Capture, TerminalError> {
+        let pane = self.known_pane().await?;
+        match self.look_at(&pane).await {
+            // The pane that we remember is gone, or another server counts its panes anew: find ours, look once more.
+            Err(TerminalError::NoPane(_)) => {
+                let pane = self.find_pane().await?.ok_or_else(|| self.no_pane())?;
+                self.look_at(&pane.id).await
+            }
+            result => result,
+        }
+    }
+
+    async fn look_at(&self, id: &str) -> Result<Capture, TerminalError> {
+        let mut list = self.list_pane_and_clients();
+        list.push(";".to_owned());
+        list.extend(facts::screen(&self.nonce, id));
+        let reply = self
+            .client
+            .run("capture the pane", &list)
+            .await?
+            .done("capture the pane")?;
+        let mut facts = Facts::read(&self.nonce, &reply.stdout);
+        let pane = facts
+            .pane
+            .take()
+            .filter(|pane| pane.id == id)
+            .ok_or_else(|| self.no_pane())?;
+        Ok(Capture {
+            pane,
+            text: facts.screen.take().unwrap_or_default(),
+            active_at: facts.active_at(),
+        })
+    }
+
+    /// When a client that can type was last active.
+    pub(super) async fn last_activity(&self) -> Result<Option<UnixMs>, TerminalError> {
+        let reply = self
+            .client
+            .run("list clients", &self.list_pane_and_clients())
+            .await?;
+        let facts = Facts::read(&self.nonce, &reply.done("list clients")?.stdout);
+        if facts.pane.is_none() {
+            return Err(self.no_pane());
+        }
+        Ok(facts.active_at())
+    }
+
+    /// Runs a typing script. Whatever is not surely done or surely not begun is reported as doubtful.
+    pub(super) async fn type_into(
+        &self,
+        pane: &str,
+        what: &'static str,
+        script: String,
+    ) -> Result<Typed, TerminalError> {
+        let pieces = script
+            .lines()
+            .take_while(|line| line.starts_with("set-buffer"))
+            .count();
+        let list = args(&["source-file", "-"]);
+        let reply = match self.client.run_with_input(what, &list, script.into_bytes()).await {
+            Ok(reply) => reply,
+            Err(error) => return self.broke_off(what, pieces, error).await,
+        };
+        match script::outcome(&self.nonce, &reply.stdout) {
+            Outcome::Known(typed) if reply.ok => Ok(self.note_refusal(pane, typed)),
+            Outcome::NotBegun if reply.no_server() => Err(TerminalError::NoPane(reply.stderr)),
+            // A script that tmux can't read is not run at all.
+            Outcome::NotBegun if reply.stderr.starts_with("-:") => Err(TerminalError::Failed {
+                what,
+                why: reply.stderr,
+            }),
+            outcome => {
+                tracing::warn!(event = "terminal.doubtful", what, ?outcome, why = %reply.stderr);
+                self.broke_off(what, pieces, silent(what)).await
+            }
+        }
+    }
+
+    /// A refusal may mean that our memory of the pane is old.
+    fn note_refusal(&self, pane: &str, typed: Typed) -> Typed {
+        if let Typed::Refused(why) = &typed {
+            tracing::info!(event = "terminal.refused", pane, %why);
+            self.remember(None);
+        }
+        typed
+    }
+
+    /// Takes our buffers out of the server, if it still answers: a text must not stay in the user's buffer list.
+    async fn broke_off(
+        &self,
+        what: &'static str,
+        pieces: usize,
+        error: TerminalError,
+    ) -> Result<Typed, TerminalError> {
+        if pieces > 0 && matches!(error, TerminalError::Silent { .. }) {
+            let forget = script::forget(&self.nonce, pieces).into_bytes();
+            let _ = self
+                .client
+                .run_with_input(what, &args(&["source-file", "-"]), forget)
+                .await;
+        }
+        Err(error)
+    }
+
+    pub(super) async fn kill(&self, command: &'static str, target: String) -> Result<(), TerminalError> {
+        let reply = self
+            .client
+            .run(command, &[command.to_owned(), "-t".to_owned(), target])
+            .await?;
+        self.remember(None);
+        match reply.done(command) {
+            Ok(_) | Err(TerminalError::NoPane(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Mounts the sink on our pane's output.
+    pub(super) async fn mount_sink(&self) -> Result<(), TerminalError> {
+        let pane = self.find_pane().await?.ok_or_else(|| self.no_pane())?;
+        let socket = self.settings.sink_socket.to_string_lossy().into_owned();
+        let words = self.settings.sink.iter().chain(std::iter::once(&socket));
+        // tmux gives this to sh, after expanding it like a status line.
+        let command = unexpanded(&format!("exec {}", shell_words::join(words)));
+        let list = args(&["pipe-pane", "-O", "-t", &pane.id, &literal(&command)]);
+        self.client
+            .run("pipe the pane", &list)
+            .await?
+            .done("pipe the pane")
+            .map(|_| ())
+    }
+
+    fn session_target(&self) -> String {
+        format!("={}:", self.settings.session)
+    }
+
+    fn list_pane(&self) -> Vec<String> {
+        facts::list_pane(&self.nonce, &self.settings.session)
+    }
+
+    fn list_pane_and_clients(&self) -> Vec<String> {
+        let mut list = self.list_pane();
+        list.push(";".to_owned());
+        list.extend(facts::list_clients(&self.nonce));
+        list
+    }
+
+    fn pane_in(&self, reply: &Reply) -> Result<Pane, TerminalError> {
+        self.remember(Facts::read(&self.nonce, &reply.stdout).pane)
+            .ok_or_else(|| self.no_pane())
+    }
+
+    fn remember(&self, pane: Option<Pane>) -> Option<Pane> {
+        if let Ok(mut known) = self.pane.lock() {
+            *known = pane.as_ref().map(|pane| pane.id.clone());
+        }
+        pane
+    }
+
+    fn no_pane(&self) -> TerminalError {
+        TerminalError::NoPane(format!("session {} has no pane of ours", self.settings.session))
+    }
+}
+
+/// tmux runs two and more words directly, but gives a single one to a shell: `env` in front makes it two, and becomes
+/// the program in the same process.
+fn direct_argv(argv: Vec<String>) -> Result<Vec<String>, TerminalError> {
+    match argv.len() {
+        0 => Err(TerminalError::Failed {
+            what: "start the agent",
+            why: "the command is empty".to_owned(),
+        }),
+        1 => Ok(client::args(&["/usr/bin/env"]).into_iter().chain(argv).collect()),
+        _ => Ok(argv),
+    }
+}

@@ -1,0 +1,165 @@
+//! Command lists that type, for `source-file -`: the guard and what it guards in one piece.
+//!
+//! ```text
+//! set-buffer -b ccmux-...-0 -- "..."
+//! if-shell -F -t %3 "<guard>" {
+//!     display-message -p "ccmux-...B"          begun
+//!     paste-buffer -p -r -d -b ccmux-...-0 -t %3
+//!     display-message -p "ccmux-...D"          done
+//! } {
+//!     delete-buffer -b ccmux-...-0
+//!     display-message -p -t %3 "ccmux-...R <what is different>"
+//! }
+//! ```
+//!
+//! The whole text travels on the client's stdin: tmux limits arguments to 16 KB in all, and files would have to be kept
+//! private. tmux runs it between two turns of its own event loop, so the pane can't die in the middle.
+
+use std::fmt::Write;
+
+use super::client::Nonce;
+use crate::terminal::{Guard, TerminalError, Typed};
+
+/// What a typing script printed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All was typed, or nothing.
+    Known(Typed),
+    /// It began and did not say that it was done.
+    BrokeOff,
+    /// It never came to the guard.
+    NotBegun,
+}
+
+/// Pastes the pieces, each bracketed, with no pause between them.
+pub(super) fn paste(
+    nonce: &Nonce,
+    pane: &str,
+    guard: Guard,
+    pieces: &[String],
+) -> Result<String, TerminalError> {
+    // set-buffer makes no buffer of an empty text, and the paste of it would fail.
+    let pieces: Vec<&String> = pieces.iter().filter(|piece| !piece.is_empty()).collect();
+    if pieces.iter().any(|piece| piece.contains('\0')) {
+        return Err(TerminalError::Failed {
+            what: "paste",
+            why: "the text holds a NUL".to_owned(),
+        });
+    }
+    let mut script = String::with_capacity(pieces.iter().map(|piece| 2 * piece.len() + 200).sum());
+    let (mut pastes, mut deletes) = (String::new(), String::new());
+    for (index, piece) in pieces.iter().enumerate() {
+        let name = format!("{}-{index}", nonce.as_str());
+        let _ = writeln!(script, "set-buffer -b {name} -- {}", quoted(piece));
+        let _ = writeln!(pastes, "paste-buffer -p -r -d -b {name} -t {pane}");
+        let _ = writeln!(deletes, "delete-buffer -b {name}");
+    }
+    guarded(&mut script, nonce, pane, guard, &pastes, &deletes);
+    Ok(script)
+}
+
+/// Presses Enter.
+pub(super) fn enter(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+    let mut script = String::new();
+    guarded(
+        &mut script,
+        nonce,
+        pane,
+        guard,
+        &format!("send-keys -t {pane} Enter\n"),
+        "",
+    );
+    script
+}
+
+/// Deletes the buffers of a script that broke off.
+pub(super) fn forget(nonce: &Nonce, pieces: usize) -> String {
+    (0..pieces).fold(String::new(), |mut script, index| {
+        let _ = writeln!(script, "delete-buffer -b {}-{index}", nonce.as_str());
+        script
+    })
+}
+
+fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: Guard, then: &str, otherwise: &str) {
+    let (nonce, pid) = (nonce.as_str(), guard.pid);
+    // Synchronised panes would send our key to the user's other panes too; a pane with its input off takes none.
+    let _ = write!(
+        script,
+        "if-shell -F -t {pane} \"#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?pane_synchronized,0,\
+         #{{==:#{{pane_pid}},{pid}}}}}}}}}}}\" {{\n\
+         display-message -p \"{nonce}B\"\n\
+         {then}\
+         display-message -p \"{nonce}D\"\n\
+         }} {{\n\
+         {otherwise}\
+         display-message -p -t {pane} \"{nonce}R process #{{pane_pid}} (not {pid}?)\
+         #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}\
+         #{{?pane_input_off, has its input off,}}#{{?pane_synchronized, is synchronised with other panes,}}\"\n\
+         }}\n"
+    );
+}
+
+/// Reads what a script printed.
+pub(super) fn outcome(nonce: &Nonce, printed: &str) -> Outcome {
+    let with = |kind: &str| printed.lines().find_map(|line| nonce.strip(line, kind));
+    if with("D").is_some() {
+        Outcome::Known(Typed::Done)
+    } else if let Some(why) = with("R ") {
+        Outcome::Known(Typed::Refused(format!("the pane's {}", why.trim_end())))
+    } else if with("B").is_some() {
+        Outcome::BrokeOff
+    } else {
+        Outcome::NotBegun
+    }
+}
+
+/// A double-quoted string of tmux's language: what could mean something there is an octal escape.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 2 + 2);
+    out.push('"');
+    for c in text.chars() {
+        if c.is_ascii() && !c.is_ascii_alphanumeric() && !matches!(c, ' ' | '.' | ',' | '_' | '-' | ':' | '/')
+        {
+            let _ = write!(out, "\\{:03o}", c as u32);
+        } else {
+            out.push(c);
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tmux_could_read_is_an_octal_escape() {
+        assert_eq!(
+            quoted("a b~$\"\\;'\n#{é"),
+            r#""a b\176\044\042\134\073\047\012\043\173é""#
+        );
+    }
+
+    #[test]
+    fn a_text_with_a_nul_is_refused_before_tmux_sees_it() {
+        let refused = paste(&Nonce::random(), "%0", Guard { pid: 1 }, &["a\0b".to_owned()]);
+        assert!(
+            matches!(refused, Err(TerminalError::Failed { .. })),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn a_script_that_began_and_never_ended_is_doubtful() {
+        let nonce = Nonce::random();
+        let read = |kinds: &str| outcome(&nonce, &kinds.replace('@', nonce.as_str()));
+        assert_eq!(read("@B\n@D\n"), Outcome::Known(Typed::Done));
+        assert_eq!(read("@B\n"), Outcome::BrokeOff);
+        assert_eq!(read(""), Outcome::NotBegun);
+        assert_eq!(
+            read("@R process 7 is dead\n"),
+            Outcome::Known(Typed::Refused("the pane's process 7 is dead".to_owned()))
+        );
+    }
+}

@@ -1,0 +1,1 @@
+//! The real tmux, on a server of its own for each test.
