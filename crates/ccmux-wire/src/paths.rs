@@ -3,9 +3,10 @@
 //! Settings files are read by the daemon alone; a client that should find a daemon with other directories gets them
 //! from the same variables or from `-i NAME`.
 
-use std::env;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 use crate::channel::{ChannelName, ChannelNameError};
 
@@ -43,9 +44,7 @@ impl Paths {
     /// # Errors
     /// If neither `HOME` nor `CCMUX_STATE_DIR` is set.
     pub fn lookup(instance: Option<&InstanceName>) -> Result<Self, PathsError> {
-        Self::lookup_in(instance, &|name| {
-            env::var_os(name).filter(|value| !value.is_empty())
-        })
+        Self::lookup_in(instance, &environment)
     }
 
     /// [`Paths::lookup`] in any environment.
@@ -57,8 +56,7 @@ impl Paths {
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, PathsError> {
         let name = instance_name(instance);
-        let runtime_dir =
-            variable("CCMUX_RUNTIME_DIR").map_or_else(|| Path::new("/tmp").join(&name), PathBuf::from);
+        let runtime_dir = runtime_dir_in(instance, variable);
         let state_dir = match variable("CCMUX_STATE_DIR") {
             Some(dir) => PathBuf::from(dir),
             None => PathBuf::from(variable("HOME").ok_or(PathsError::NoHome)?)
@@ -80,6 +78,76 @@ impl Paths {
     pub fn control_socket(&self) -> PathBuf {
         self.runtime_dir.join("control.sock")
     }
+}
+
+fn environment(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The runtime directory alone, for whoever only speaks to the sockets: needs no `HOME`.
+pub fn runtime_dir(instance: Option<&InstanceName>) -> PathBuf {
+    runtime_dir_in(instance, &environment)
+}
+
+fn runtime_dir_in(instance: Option<&InstanceName>, variable: &dyn Fn(&str) -> Option<OsString>) -> PathBuf {
+    variable("CCMUX_RUNTIME_DIR")
+        .map_or_else(|| Path::new("/tmp").join(instance_name(instance)), PathBuf::from)
+}
+
+/// Why a client doesn't speak to the sockets in a directory.
+#[derive(Debug, thiserror::Error)]
+pub enum NotPrivate {
+    /// It can't be looked at; mostly: it is not there.
+    #[error("{}: {source}", dir.display())]
+    Unseen {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A symbolic link, a file, another user's, or open to others.
+    #[error("{} is refused: {why}", dir.display())]
+    Refused {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// Checks that a runtime directory is a directory of this user and nobody else's business, so that what listens in it
+/// is this user's daemon: `/tmp/ccmux` could have been made by anybody.
+///
+/// # Errors
+/// If it is missing, no directory, another user's, or open to others.
+pub fn check_private(dir: &Path) -> Result<(), NotPrivate> {
+    let found = fs::symlink_metadata(dir).map_err(|source| NotPrivate::Unseen {
+        dir: dir.to_owned(),
+        source,
+    })?;
+    let refused = |why| {
+        Err(NotPrivate::Refused {
+            dir: dir.to_owned(),
+            why,
+        })
+    };
+    if !found.is_dir() {
+        return refused("it is not a directory");
+    }
+    if found.mode() & 0o077 != 0 {
+        return refused("it is open to other users (chmod 700)");
+    }
+    if own_uid().is_some_and(|uid| uid != found.uid()) {
+        return refused("it belongs to another user");
+    }
+    Ok(())
+}
+
+/// std knows no `getuid`: whose the own entry in `/proc` is, or the home directory where there is no `/proc`.
+fn own_uid() -> Option<u32> {
+    let own =
+        fs::metadata("/proc/self").or_else(|error| environment("HOME").map_or(Err(error), fs::metadata));
+    own.ok().map(|found| found.uid())
 }
 
 /// `ccmux`, or `ccmux-NAME` for an instance: the name of its directories and of its tmux session.
@@ -131,6 +199,23 @@ mod tests {
         let paths = lookup(None, &[("CCMUX_RUNTIME_DIR", "/r"), ("CCMUX_STATE_DIR", "/s")]).unwrap();
         assert_eq!((paths.runtime_dir, paths.state_dir), ("/r".into(), "/s".into()));
         assert!(matches!(lookup(None, &[]), Err(PathsError::NoHome)));
+    }
+
+    #[test]
+    fn only_a_directory_that_is_closed_to_others_is_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = env::temp_dir().join(format!("ccmux-private-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(check_private(&dir).is_ok());
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o710)).unwrap();
+        assert!(matches!(check_private(&dir), Err(NotPrivate::Refused { .. })));
+        fs::remove_dir(&dir).unwrap();
+        assert!(matches!(check_private(&dir), Err(NotPrivate::Unseen { .. })));
+        assert!(matches!(
+            check_private(Path::new("/proc/self")),
+            Err(NotPrivate::Refused { .. })
+        ));
     }
 
     #[test]
