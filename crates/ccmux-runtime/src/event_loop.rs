@@ -1,0 +1,116 @@
+//! Select, handle, drain, record: the whole loop is [`EventLoop::run`].
+//!
+//! It awaits nothing but its events, the policy's deadline and the shutdown: no tmux call, no file, no database, no
+//! socket. Effects go into the workers' unbounded queues; the policy orders a bounded number of things at a time.
+
+use ccmux_policy::{Effect, Event, PolicyStatus, Supervisor};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::recorder::Recorder;
+
+/// Who does what the policy orders.
+#[derive(Debug, Clone)]
+pub struct Workers {
+    /// Looks and keys.
+    pub typist: mpsc::UnboundedSender<Effect>,
+    /// The inbox.
+    pub clerk: mpsc::UnboundedSender<Effect>,
+    /// Searches of the transcript.
+    pub witness: mpsc::UnboundedSender<Effect>,
+    /// Turns and alerts.
+    pub speaker: mpsc::UnboundedSender<Effect>,
+    /// The agent's process.
+    pub starter: mpsc::UnboundedSender<Effect>,
+}
+
+impl Workers {
+    /// One queue an effect. A worker that is gone is one that was shut down.
+    fn give(&self, effect: Effect) {
+        let queue = match &effect {
+            Effect::Look { .. } | Effect::PressEnter { .. } => &self.typist,
+            Effect::Inject { .. }
+            | Effect::RecordDelivered { .. }
+            | Effect::RecordUncertain { .. }
+            | Effect::RecordRequeued { .. }
+            | Effect::RecordFailed { .. } => &self.clerk,
+            Effect::FindInTranscript { .. } => &self.witness,
+            Effect::PublishTurn { .. } | Effect::Alert { .. } => &self.speaker,
+            Effect::StartAgent { .. } | Effect::BindSession { .. } => &self.starter,
+        };
+        let _ = queue.send(effect);
+    }
+}
+
+/// The loop around the policy.
+#[derive(Debug)]
+pub struct EventLoop {
+    /// Decides.
+    pub policy: Supervisor,
+    /// What happened.
+    pub events: mpsc::Receiver<Event>,
+    /// What is ordered.
+    pub workers: Workers,
+    /// What is believed, after every event.
+    pub status: watch::Sender<PolicyStatus>,
+    /// Writes all of it down.
+    pub recorder: Recorder,
+    /// Tells the time.
+    pub clock: Clock,
+    /// Ends the loop.
+    pub shutdown: CancellationToken,
+}
+
+impl EventLoop {
+    /// Runs until shutdown.
+    pub async fn run(mut self) {
+        loop {
+            let deadline = self.policy.next_deadline().map(|at| self.clock.instant_of(at));
+            let event = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => break,
+                Some(event) = self.events.recv() => event,
+                () = until(deadline) => Event::DeadlinePassed,
+            };
+            self.step(event);
+        }
+        self.step(Event::ShutdownAsked);
+    }
+
+    fn step(&mut self, event: Event) {
+        let now = self.clock.now();
+        if event != Event::DeadlinePassed {
+            self.recorder.event(&event, now);
+        }
+        self.policy.handle(event, now);
+        while let Some(effect) = self.policy.next_effect() {
+            self.recorder.effect(&effect, now);
+            self.workers.give(effect);
+        }
+        self.tell(self.policy.status(now));
+    }
+
+    fn tell(&self, status: PolicyStatus) {
+        self.status.send_if_modified(|known| {
+            if known.gate != status.gate {
+                tracing::info!(event = gate_event(&status.gate), reason = %status.gate, waiting = status.messages);
+            }
+            let changed = *known != status;
+            *known = status;
+            changed
+        });
+    }
+}
+
+fn gate_event(gate: &str) -> &'static str {
+    if gate == "open" { "gate.open" } else { "gate.closed" }
+}
+
+async fn until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

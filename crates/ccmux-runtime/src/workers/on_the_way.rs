@@ -1,0 +1,87 @@
+//! The texts of batches between paste and receipt.
+//!
+//! Policy knows a batch by its number; the box on the screen, the hook's prompt and the transcript show its text. This
+//! is where the two meet. It is in memory only: after a restart the texts are composed again from the inbox.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccmux_wire::id::BatchId;
+
+use crate::prompt::same_prompt;
+
+/// Texts of batches that were called uncertain are kept for a late receipt; so many.
+const KEPT: usize = 8;
+
+/// A batch's text, and whom it was typed for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextOnTheWay {
+    /// Which batch.
+    pub batch: BatchId,
+    /// The whole prompt as pasted.
+    pub text: Arc<str>,
+    /// The agent's process that it was, or is to be, typed for.
+    pub pid: i32,
+}
+
+/// All of them, oldest first. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct OnTheWay(Arc<Mutex<Vec<TextOnTheWay>>>);
+
+impl OnTheWay {
+    fn texts(&self) -> MutexGuard<'_, Vec<TextOnTheWay>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A batch is about to be pasted.
+    pub fn add(&self, text: TextOnTheWay) {
+        let mut texts = self.texts();
+        texts.retain(|known| known.batch != text.batch);
+        if texts.len() == KEPT {
+            texts.remove(0);
+        }
+        texts.push(text);
+    }
+
+    /// A batch has its receipt, or was taken back.
+    pub fn remove(&self, batch: BatchId) {
+        self.texts().retain(|known| known.batch != batch);
+    }
+
+    /// The text of a batch.
+    pub fn get(&self, batch: BatchId) -> Option<TextOnTheWay> {
+        self.texts().iter().find(|known| known.batch == batch).cloned()
+    }
+
+    /// The batch whose text a prompt is, under the comparison form: the latest one.
+    pub fn batch_of(&self, prompt: &str) -> Option<BatchId> {
+        let texts: Vec<TextOnTheWay> = self.texts().iter().rev().cloned().collect();
+        texts.into_iter().find(|known| same_prompt(&known.text, prompt)).map(|known| known.batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(batch: u64, text: &str) -> TextOnTheWay {
+        TextOnTheWay { batch: BatchId(batch), text: text.into(), pid: 1 }
+    }
+
+    #[test]
+    fn a_prompt_finds_its_batch_until_the_receipt() {
+        let texts = OnTheWay::default();
+        texts.add(text(1, "[10:00 a] hello"));
+        assert_eq!(texts.batch_of("[10:00 a] hello"), Some(BatchId(1)));
+        assert_eq!(texts.batch_of("[10:00 a] hello and more"), None);
+        texts.remove(BatchId(1));
+        assert_eq!(texts.batch_of("[10:00 a] hello"), None);
+    }
+
+    #[test]
+    fn old_texts_are_forgotten() {
+        let texts = OnTheWay::default();
+        (1..=20).for_each(|batch| texts.add(text(batch, &format!("text {batch}"))));
+        assert_eq!(texts.get(BatchId(1)), None);
+        assert_eq!(texts.batch_of("text 20"), Some(BatchId(20)));
+    }
+}

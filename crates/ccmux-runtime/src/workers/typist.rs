@@ -1,0 +1,151 @@
+//! Looks at the screen and types, on orders only, one thing after the other.
+//!
+//! It types nothing without a guard that the terminal itself checks, and never presses a key that no order named.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccmux_policy::screen::{BoxHolds, ScreenClass, Seen};
+use ccmux_policy::{Effect, Event};
+use ccmux_wire::id::BatchId;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+
+use super::on_the_way::OnTheWay;
+use crate::clock::unix_ms;
+use crate::inbox::Inbox;
+use crate::prompt::pieces;
+use crate::screen::{Rules, Screen, box_holds, classify};
+use crate::terminal::{Capture, Guard, Terminal, TerminalError, Typed};
+
+/// Between two captures that must be equal.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+/// A box that is still changing after that long is reported as it is.
+const SETTLES_WITHIN: Duration = Duration::from_secs(5);
+
+/// The task.
+#[derive(Debug)]
+pub struct Typist<T> {
+    /// What is ordered.
+    pub orders: mpsc::UnboundedReceiver<Effect>,
+    /// What is answered.
+    pub events: mpsc::Sender<Event>,
+    /// The pane.
+    pub terminal: Arc<T>,
+    /// What screens look like.
+    pub rules: watch::Receiver<Arc<Rules>>,
+    /// Texts between paste and receipt.
+    pub on_the_way: OnTheWay,
+    /// Notes when a batch was typed.
+    pub inbox: Inbox,
+}
+
+impl<T: Terminal> Typist<T> {
+    /// Runs until nobody orders any more. Every order is answered.
+    pub async fn run(mut self) {
+        while let Some(order) = self.orders.recv().await {
+            let answer = match order {
+                Effect::Look { look, batch, settled } => self.look(look, batch, settled).await,
+                Effect::Inject { batch, .. } => self.paste(batch).await,
+                Effect::PressEnter { batch } => self.press_enter(batch).await,
+                _ => continue,
+            };
+            if self.events.send(answer).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn look(&self, look: u64, batch: Option<BatchId>, settled: bool) -> Event {
+        let seen = if settled { self.settled_look().await } else { self.glance().await };
+        match seen {
+            Ok((capture, screen)) => Event::ScreenSeen { look, seen: self.seen(batch, &capture, screen) },
+            Err(error) => Event::LookFailed { look, reason: error.to_string() },
+        }
+    }
+
+    async fn glance(&self) -> Result<(Capture, Screen), TerminalError> {
+        let capture = self.terminal.capture().await?;
+        if capture.pane.dead.is_some() {
+            return Err(TerminalError::NoPane("the pane's process has ended".into()));
+        }
+        let screen = classify(&self.rules.borrow(), &capture.text);
+        Ok((capture, screen))
+    }
+
+    /// Looks until two captures in a row show the same kind of screen and the same box. The rest of the screen may move:
+    /// clocks and spinners do.
+    async fn settled_look(&self) -> Result<(Capture, Screen), TerminalError> {
+        let until = Instant::now() + SETTLES_WITHIN;
+        let mut last = self.glance().await?;
+        loop {
+            sleep(SETTLE_PAUSE).await;
+            let next = self.glance().await?;
+            let equal = next.1.class == last.1.class && next.1.prompt_box == last.1.prompt_box;
+            if equal || Instant::now() >= until {
+                return Ok(next);
+            }
+            last = next;
+        }
+    }
+
+    fn seen(&self, batch: Option<BatchId>, capture: &Capture, screen: Screen) -> Seen {
+        let text = batch.and_then(|batch| self.on_the_way.get(batch)).map(|known| known.text);
+        let holds = match text {
+            Some(text) => box_holds(screen.prompt_box.as_ref(), &text),
+            None if screen.class == ScreenClass::Draft => BoxHolds::Foreign,
+            None => BoxHolds::Nothing,
+        };
+        Seen {
+            class: screen.class,
+            holds,
+            copy_mode: capture.pane.in_mode,
+            active_at: capture.active_at,
+            press_enter: screen.press_enter,
+            stashed: screen.stashed,
+            vim_normal: screen.vim_normal,
+            dialog: screen.dialog,
+        }
+    }
+
+    async fn paste(&self, batch: BatchId) -> Event {
+        let Some(known) = self.on_the_way.get(batch) else {
+            return Event::PasteRefused { batch, reason: "its text is not known".into() };
+        };
+        let pieces = pieces(&known.text);
+        tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len());
+        match self.terminal.inject(Guard { pid: known.pid }, pieces).await {
+            Ok(Typed::Done) => {
+                self.note_pasted(batch).await;
+                Event::Pasted { batch }
+            }
+            Ok(Typed::Refused(reason)) => Event::PasteRefused { batch, reason },
+            Err(error @ TerminalError::Silent { .. }) => {
+                self.note_pasted(batch).await;
+                Event::PasteDoubtful { batch, reason: error.to_string() }
+            }
+            Err(error) => Event::PasteRefused { batch, reason: error.to_string() },
+        }
+    }
+
+    async fn note_pasted(&self, batch: BatchId) {
+        if let Err(error) = self.inbox.pasted(batch, unix_ms()).await {
+            tracing::error!(event = "inbox.failed", %batch, %error);
+        }
+    }
+
+    async fn press_enter(&self, batch: BatchId) -> Event {
+        let Some(known) = self.on_the_way.get(batch) else {
+            return Event::EnterRefused { batch, reason: "its text is not known".into() };
+        };
+        match self.terminal.press_enter(Guard { pid: known.pid }).await {
+            // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
+            Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => {
+                tracing::info!(event = "batch.entered", %batch);
+                Event::EnterPressed { batch }
+            }
+            Ok(Typed::Refused(reason)) => Event::EnterRefused { batch, reason },
+            Err(error) => Event::EnterRefused { batch, reason: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Searches the transcript for a batch: the second witness of a delivery.
+
+use std::sync::Arc;
+
+use ccmux_policy::event::Found;
+use ccmux_policy::{Effect, Event};
+use ccmux_wire::id::{BatchId, PromptId};
+use tokio::sync::mpsc;
+
+use super::on_the_way::OnTheWay;
+use crate::inbox::Inbox;
+use crate::prompt::{contains_prompt, same_prompt};
+use crate::turns::{Mark, Turns};
+
+/// The task.
+#[derive(Debug)]
+pub struct Witness {
+    /// What is ordered.
+    pub orders: mpsc::UnboundedReceiver<Effect>,
+    /// What is answered.
+    pub events: mpsc::Sender<Event>,
+    /// Knows where to look.
+    pub inbox: Inbox,
+    /// Reads transcripts.
+    pub turns: Turns,
+    /// Texts between paste and receipt.
+    pub on_the_way: OnTheWay,
+}
+
+impl Witness {
+    /// Runs until nobody orders any more. Every order is answered.
+    pub async fn run(mut self) {
+        while let Some(order) = self.orders.recv().await {
+            let Effect::FindInTranscript { batch } = order else { continue };
+            let (found, prompt) = self.search(batch).await;
+            tracing::debug!(event = "batch.searched", %batch, ?found);
+            if self.events.send(Event::TranscriptSearched { batch, found, prompt }).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn search(&self, batch: BatchId) -> (Found, Option<PromptId>) {
+        let unreadable = (Found::Unreadable, None);
+        let Some(known) = self.on_the_way.get(batch) else { return unreadable };
+        let Ok(Some(row)) = self.inbox.batch(batch).await else { return unreadable };
+        let Some(path) = row.mark.transcript_path else { return unreadable };
+        let mark = Mark { path, offset: row.mark.offset };
+        let same = Arc::new(|reported: &str, ours: &str| same_prompt(ours, reported));
+        let contains = Arc::new(|reported: &str, ours: &str| contains_prompt(reported, ours));
+        self.turns.find_batch(mark, known.text.to_string(), same, contains).await
+    }
+}
