@@ -1,1 +1,415 @@
-//! turns
+//! Transcripts → turns → subscribers.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`transcript`] | reads Claude Code's transcripts: turns, and the second witness of a delivery |
+//! | [`store`] | `turns.db`: every line that was published, and the cursors |
+//! | [`broadcast`] | `output.sock`: the lines to every subscriber |
+//! | [`sessions`] | what is remembered of a session between two orders |
+//!
+//! ```text
+//! Stop hook ─► note_stop ─┐
+//!                         ▼
+//! policy ─► PublishTurn ─► publish ─► TranscriptReader ─► Store (commit) ─► Broadcast ─► subscribers
+//!                                     at most 2 s, on a thread
+//! ```
+//!
+//! [`Turns`] is the handle for all of it. It doesn't know why a turn is published, which messages there are, nor whose
+//! hook it was: only orders about the owned session may come here.
+
+pub mod broadcast;
+pub mod sessions;
+pub mod store;
+pub mod transcript;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ccmux_policy::effect::AlertKind;
+use ccmux_policy::event::Found;
+use ccmux_wire::id::{PromptId, Seq, SessionId};
+use ccmux_wire::output::{Alert, ReplyTo};
+
+use self::broadcast::{Broadcast, Line};
+use self::sessions::{Session, Sessions};
+use self::store::{NewTurn, Store, StoreError};
+use self::transcript::{
+    Compare, Cursor, Read, TranscriptError, TranscriptReader, TurnBody, TurnRequest, Wanted, find_batch,
+    open_transcript, text_of,
+};
+
+/// What this room has to be told.
+#[derive(Debug, Clone)]
+pub struct TurnsSettings {
+    /// `${CLAUDE_CONFIG_DIR:-~/.claude}/projects`; no transcript outside is ever read.
+    pub projects_dir: PathBuf,
+    /// `limits.subscriber_bytes`.
+    pub subscriber_bytes: usize,
+}
+
+/// Why an order was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnsError {
+    /// The transcript.
+    #[error(transparent)]
+    Transcript(#[from] TranscriptError),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No hook of the session has named its transcript yet.
+    #[error("session {0} has no known transcript: no hook of it has come yet")]
+    NoTranscript(SessionId),
+    /// The daemon stops, or a thread panicked.
+    #[error("the work was ended before it was done")]
+    Ended,
+}
+
+/// An order to publish.
+#[derive(Debug, Clone)]
+pub struct TurnOrder {
+    /// Whose turn.
+    pub session: SessionId,
+    /// The prompt that began it; without one: what follows the cursor.
+    pub prompt: Option<PromptId>,
+    /// The messages that were delivered into it.
+    pub in_reply_to: Vec<ReplyTo>,
+    /// No Stop hook told of its end, so what one said earlier is about another turn.
+    pub interrupted: bool,
+}
+
+/// Where a transcript ends at this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The file; it need not exist yet.
+    pub path: PathBuf,
+    /// Its length; 0 if it doesn't exist.
+    pub offset: u64,
+}
+
+/// What came of opening.
+#[derive(Debug)]
+pub struct Opened {
+    /// The handle.
+    pub turns: Turns,
+    /// A damaged database was moved there; worth an alert.
+    pub moved_aside: Option<PathBuf>,
+}
+
+/// The handle; clones are the same room.
+#[derive(Debug, Clone)]
+pub struct Turns(Arc<Room>);
+
+#[derive(Debug)]
+struct Room {
+    reader: TranscriptReader,
+    store: Arc<Store>,
+    broadcast: Broadcast,
+    sessions: Sessions,
+    /// Held from before a commit until after its lines were published, so that they go out in order of their numbers.
+    publishing: Mutex<()>,
+}
+
+impl Turns {
+    /// Opens the database in the state directory. Blocks.
+    ///
+    /// # Errors
+    /// If it can't be used nor replaced.
+    pub fn open(state_dir: &Path, settings: TurnsSettings) -> Result<Opened, TurnsError> {
+        let (store, moved_aside) = Store::open(&state_dir.join(store::FILE_NAME), unix_seconds())?;
+        let store = Arc::new(store);
+        let broadcast = Broadcast::new(Arc::clone(&store), store.last_seq()?, settings.subscriber_bytes);
+        let reader = TranscriptReader {
+            projects_dir: settings.projects_dir,
+        };
+        let sessions = Sessions::default();
+        let room = Room {
+            reader,
+            store,
+            broadcast,
+            sessions,
+            publishing: Mutex::new(()),
+        };
+        Ok(Opened {
+            turns: Self(Arc::new(room)),
+            moved_aside,
+        })
+    }
+
+    /// For `output.sock` and for `subscribe` on `control.sock`; has `subscribers` and `last_seq` for `status`.
+    pub fn broadcast(&self) -> &Broadcast {
+        &self.0.broadcast
+    }
+
+    /// Remembers what a Stop hook said, until the turn is published.
+    pub fn note_stop(
+        &self,
+        session: &SessionId,
+        prompt: Option<&PromptId>,
+        last_message: Option<&str>,
+        transcript: Option<&Path>,
+    ) {
+        self.0
+            .sessions
+            .of(session)
+            .note_stop(prompt, last_message, transcript);
+    }
+
+    /// Remembers where a session's transcript is (every hook names it).
+    pub fn note_transcript(&self, session: &SessionId, transcript: &Path) {
+        self.0.sessions.of(session).note_transcript(transcript);
+    }
+
+    /// Reads a turn and publishes it. `None`: there was nothing new.
+    ///
+    /// Orders about one session are done one after the other, in the order of their calls; sessions don't wait for
+    /// each other.
+    ///
+    /// # Errors
+    /// If nothing was published although there may have been a turn.
+    pub async fn publish(&self, order: TurnOrder) -> Result<Option<Seq>, TurnsError> {
+        let session = self.0.sessions.of(&order.session);
+        let _turn_of_this_session = session.busy.lock().await;
+        let (turns, session) = (self.clone(), Arc::clone(&session));
+        blocking(move || turns.0.publish(&session, order)).await
+    }
+
+    /// Publishes an alert.
+    ///
+    /// # Errors
+    /// If it could not be stored.
+    pub async fn alert(
+        &self,
+        kind: AlertKind,
+        message: String,
+        session: Option<SessionId>,
+        messages: Vec<String>,
+    ) -> Result<Seq, TurnsError> {
+        let turns = self.clone();
+        let alert = Alert {
+            kind: kind.word().to_owned(),
+            message,
+            messages,
+        };
+        blocking(move || turns.0.alert(alert, session)).await
+    }
+
+    /// A session that was never seen before begins at the present end of its transcript; of others the cursor is known.
+    ///
+    /// # Errors
+    /// If the transcript is refused or the cursor can't be stored.
+    pub async fn set_cursor_to_end(&self, session: &SessionId, transcript: &Path) -> Result<(), TurnsError> {
+        self.note_transcript(session, transcript);
+        let state = self.0.sessions.of(session);
+        let _turn_of_this_session = state.busy.lock().await;
+        let (turns, session, path) = (self.clone(), session.clone(), transcript.to_owned());
+        blocking(move || turns.0.set_cursor_to_end(&session, &path)).await
+    }
+
+    /// Where the session's transcript ends now; `None` as long as no hook has named it.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn mark(&self, session: &SessionId) -> Result<Option<Mark>, TurnsError> {
+        let (turns, session) = (self.clone(), session.clone());
+        blocking(move || turns.0.mark(&session)).await
+    }
+
+    /// Looks for a text behind a mark; see [`find_batch`].
+    pub async fn find_batch(
+        &self,
+        mark: Mark,
+        text: String,
+        same: Compare,
+        contains: Compare,
+    ) -> (Found, Option<PromptId>) {
+        let turns = self.clone();
+        let search = move || {
+            let wanted = Wanted {
+                text: &text,
+                same,
+                contains,
+            };
+            Ok(find_batch(
+                &mark.path,
+                &turns.0.reader.projects_dir,
+                mark.offset,
+                wanted,
+            ))
+        };
+        blocking(search).await.unwrap_or((Found::Unreadable, None))
+    }
+
+    /// The text blocks of a published turn, with newlines between them.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn answer_text(&self, seq: Seq) -> Result<Option<String>, TurnsError> {
+        let turns = self.clone();
+        let read = move || Ok(turns.0.store.turn(seq)?.map(|turn| text_of(&turn.turn)));
+        blocking(read).await
+    }
+}
+
+impl Room {
+    fn publish(&self, session: &Session, order: TurnOrder) -> Result<Option<Seq>, TurnsError> {
+        let last_message = if order.interrupted {
+            None
+        } else {
+            session.last_message(order.prompt.as_ref())
+        };
+        let known = self.store.cursor(&order.session)?;
+        let path = session
+            .transcript()
+            .or_else(|| known.as_ref().map(|cursor| cursor.path.clone()));
+        let path = path.ok_or_else(|| TurnsError::NoTranscript(order.session.clone()))?;
+        let known = known.filter(|cursor| cursor.path == path);
+        if self.is_repeated(known.as_ref(), &order, last_message.as_deref())? {
+            return Ok(None);
+        }
+        let request = TurnRequest {
+            // Without a cursor nobody knows which of the turns in the file are old.
+            only_last: known.is_none(),
+            ..TurnRequest::new(order.prompt.clone(), last_message)
+        };
+        let cursor = known.unwrap_or_else(|| Cursor::start_of(&path));
+        let read = self.read(&cursor, &request)?;
+        if read.turns.is_empty() && read.cursor == cursor {
+            return Ok(None);
+        }
+        self.publish_read(order, read)
+    }
+
+    /// The same Stop once more: its prompt's turn was published, and ended with these words.
+    fn is_repeated(
+        &self,
+        cursor: Option<&Cursor>,
+        order: &TurnOrder,
+        last_message: Option<&str>,
+    ) -> Result<bool, TurnsError> {
+        let (Some(cursor), Some(words)) = (cursor, last_message) else {
+            return Ok(false);
+        };
+        if cursor.prompt != order.prompt {
+            return Ok(false);
+        }
+        let last = self.store.last_turn(&order.session)?;
+        Ok(last.is_some_and(|turn| turn.prompt_id == order.prompt && ends_with_words(&turn.turn, words)))
+    }
+
+    /// A transcript that can't be read is no reason to keep back what the hook said.
+    fn read(&self, cursor: &Cursor, request: &TurnRequest) -> Result<Read, TurnsError> {
+        match (self.reader.read_turn(cursor, request), &request.last_message) {
+            (Err(error), Some(words)) => {
+                tracing::warn!(event = "transcript.unreadable", %error);
+                let mut cursor = cursor.clone();
+                cursor.prompt.clone_from(&request.prompt);
+                Ok(Read {
+                    turns: vec![TurnBody::of_words(request.prompt.clone(), words)],
+                    cursor,
+                })
+            }
+            (read, _) => Ok(read?),
+        }
+    }
+
+    fn publish_read(&self, order: TurnOrder, read: Read) -> Result<Option<Seq>, TurnsError> {
+        let now = unix_seconds();
+        let last = read.turns.len().saturating_sub(1);
+        let mut in_reply_to = Some(order.in_reply_to);
+        let turns = read.turns.into_iter().enumerate().map(|(n, body)| NewTurn {
+            session: order.session.clone(),
+            ts: now,
+            // The order is about the turn that ended just now; others before it were missed.
+            in_reply_to: if n == last {
+                in_reply_to.take().unwrap_or_default()
+            } else {
+                Vec::new()
+            },
+            body,
+        });
+        let turns = turns.collect();
+        let lines =
+            self.stored_and_sent(|| self.store.append_turns(turns, &order.session, &read.cursor, now))?;
+        for line in &lines {
+            tracing::info!(event = "turn.published", session = %order.session, seq = %line.seq());
+        }
+        Ok(lines.last().map(Line::seq))
+    }
+
+    fn alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
+        let kind = alert.kind.clone();
+        let lines = self.stored_and_sent(|| {
+            self.store
+                .append_alert(alert, session, unix_seconds())
+                .map(|line| vec![line])
+        })?;
+        let seq = lines.last().map(Line::seq).ok_or(TurnsError::Ended)?;
+        tracing::info!(event = "alert.published", kind, %seq);
+        Ok(seq)
+    }
+
+    fn stored_and_sent(
+        &self,
+        store: impl FnOnce() -> Result<Vec<Line>, StoreError>,
+    ) -> Result<Vec<Line>, TurnsError> {
+        let _in_order = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = store()?;
+        for line in &lines {
+            self.broadcast.publish(line);
+        }
+        Ok(lines)
+    }
+
+    fn set_cursor_to_end(&self, session: &SessionId, path: &Path) -> Result<(), TurnsError> {
+        if self
+            .store
+            .cursor(session)?
+            .is_some_and(|known| known.path == path)
+        {
+            return Ok(());
+        }
+        let cursor = Cursor::end_of(path, &self.reader.projects_dir)?;
+        Ok(self.store.set_cursor(session, &cursor, unix_seconds())?)
+    }
+
+    fn mark(&self, session: &SessionId) -> Result<Option<Mark>, TurnsError> {
+        let path = match self.sessions.of(session).transcript() {
+            Some(path) => path,
+            None => match self.store.cursor(session)? {
+                Some(cursor) => cursor.path,
+                None => return Ok(None),
+            },
+        };
+        let offset = match open_transcript(&path, &self.reader.projects_dir) {
+            Ok(file) => file
+                .metadata()
+                .map_err(|source| TranscriptError::io(&path, "fstat", source))?
+                .len(),
+            Err(TranscriptError::Missing { .. }) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(Mark { path, offset }))
+    }
+}
+
+fn ends_with_words(blocks: &[serde_json::Value], words: &str) -> bool {
+    let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    bare(&text_of(blocks)).ends_with(&bare(words))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TurnsError> + Send + 'static,
+) -> Result<T, TurnsError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| TurnsError::Ended)?
+}
+
+fn unix_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

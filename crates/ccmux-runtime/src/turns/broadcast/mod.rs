@@ -1,0 +1,227 @@
+//! `output.sock`: every line to every subscriber, and nobody waits for anybody.
+//!
+//! ```text
+//!             ┌─ Mailbox ─ Subscriber ─► socket     reads: gets every line
+//! publish ────┼─ Mailbox ─ Subscriber ─► socket     asks `since`: replay from the store first, then live
+//!             └─ Mailbox ─ Subscriber ─► socket     never reads: its mailbox overflows, it is told goodbye
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`mailbox`] | what one subscriber has still to be sent, bounded by bytes |
+//! | [`subscriber`] | the task that writes to one socket |
+//! | [`hang_up`] | notices that a peer is gone without writing to it |
+//!
+//! A line is one piece of memory that all mailboxes share. Publishing takes a lock for as long as it takes to push into
+//! the mailboxes and never waits for a socket. Knows no transcript.
+
+mod hang_up;
+mod mailbox;
+mod subscriber;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ccmux_wire::id::Seq;
+use ccmux_wire::output::{Only, Wish};
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::mailbox::Mailbox;
+use self::subscriber::Subscriber;
+use super::store::Store;
+
+/// How long subscribers may take at shutdown to be sent what they have coming.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Pause after the system refused to accept (out of descriptors): it would refuse again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a line holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineKind {
+    /// A finished turn.
+    Turn,
+    /// An alert.
+    Alert,
+}
+
+/// One line as it goes out, newline included. Clones share the text.
+#[derive(Debug, Clone)]
+pub struct Line(Arc<LineText>);
+
+#[derive(Debug)]
+struct LineText {
+    seq: Seq,
+    kind: LineKind,
+    json: String,
+}
+
+impl Line {
+    /// A line; `json` ends with its newline.
+    pub fn new(seq: Seq, kind: LineKind, json: String) -> Self {
+        Self(Arc::new(LineText { seq, kind, json }))
+    }
+
+    /// Its number.
+    pub fn seq(&self) -> Seq {
+        self.0.seq
+    }
+
+    /// What it holds.
+    pub fn kind(&self) -> LineKind {
+        self.0.kind
+    }
+
+    /// Its bytes, newline included.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.json.as_bytes()
+    }
+
+    fn is_wanted(&self, only: Option<Only>) -> bool {
+        match only {
+            None => true,
+            Some(Only::Turns) => self.0.kind == LineKind::Turn,
+            Some(Only::Alerts) => self.0.kind == LineKind::Alert,
+        }
+    }
+}
+
+/// The handle: publishes lines and takes in subscribers. Clones are the same broadcast.
+#[derive(Debug, Clone)]
+pub struct Broadcast(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    store: Arc<Store>,
+    /// A mailbox that falls so many bytes behind overflows.
+    limit: usize,
+    connected: AtomicUsize,
+    live: Mutex<Live>,
+}
+
+#[derive(Debug)]
+struct Live {
+    last_seq: Seq,
+    mailboxes: Vec<Arc<Mailbox>>,
+}
+
+impl Broadcast {
+    /// Goes on after `last_seq`; replays come from `store`.
+    pub fn new(store: Arc<Store>, last_seq: Seq, limit: usize) -> Self {
+        let live = Mutex::new(Live {
+            last_seq,
+            mailboxes: Vec::new(),
+        });
+        Self(Arc::new(Shared {
+            store,
+            limit,
+            connected: AtomicUsize::new(0),
+            live,
+        }))
+    }
+
+    /// Gives a line to every subscriber. The line is in the store already, and numbers only grow. Never blocks.
+    pub fn publish(&self, line: &Line) {
+        let mut live = self.live();
+        live.last_seq = line.seq();
+        live.mailboxes.retain(|mailbox| mailbox.push(line, self.0.limit));
+    }
+
+    /// How many are connected.
+    pub fn subscribers(&self) -> usize {
+        self.0.connected.load(Ordering::Relaxed)
+    }
+
+    /// The number of the last line.
+    pub fn last_seq(&self) -> Seq {
+        self.live().last_seq
+    }
+
+    /// Serves one connection until it ends. Without a wish it may still write one.
+    pub async fn subscribe(&self, stream: UnixStream, wish: Option<Wish>, shutdown: CancellationToken) {
+        self.0.connected.fetch_add(1, Ordering::Relaxed);
+        let _connected = Connected(&self.0.connected);
+        match Subscriber::new(self.clone(), stream, wish, shutdown) {
+            Ok(subscriber) => subscriber.run().await,
+            Err(error) => tracing::warn!(event = "subscriber.refused", %error),
+        }
+    }
+
+    /// Makes the mailbox live, unless lines behind `sent` were published already: those are in the store.
+    fn attach(&self, mailbox: &Arc<Mailbox>, sent: Seq) -> bool {
+        let mut live = self.live();
+        let current = sent >= live.last_seq;
+        if current {
+            live.mailboxes.push(Arc::clone(mailbox));
+        }
+        current
+    }
+
+    fn detach(&self, mailbox: &Arc<Mailbox>) {
+        self.live().mailboxes.retain(|other| !Arc::ptr_eq(other, mailbox));
+    }
+
+    /// Nothing in there can be half done: a panic of another thread leaves it usable.
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a connection for as long as it lives.
+struct Connected<'a>(&'a AtomicUsize);
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The task behind `output.sock`.
+#[derive(Debug)]
+pub struct Broadcaster {
+    /// Whom the connections are given to.
+    pub broadcast: Broadcast,
+    /// Bound, with mode 0600.
+    pub listener: UnixListener,
+    /// Ends the task and every connection.
+    pub shutdown: CancellationToken,
+}
+
+impl Broadcaster {
+    /// Accepts until shutdown, then lets connections end.
+    pub async fn run(self) {
+        let subscribers = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = self.shutdown.cancelled() => break,
+            };
+            match accepted {
+                Ok((stream, _)) if is_ours(&stream) => {
+                    let (broadcast, shutdown) = (self.broadcast.clone(), self.shutdown.clone());
+                    subscribers.spawn(async move { broadcast.subscribe(stream, None, shutdown).await });
+                }
+                Ok(_) => tracing::warn!(event = "subscriber.refused", why = "another user's process"),
+                Err(error) => {
+                    tracing::warn!(event = "subscriber.refused", %error);
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        subscribers.close();
+        // Each one limits itself to FAREWELL; this is for a runtime that is busy.
+        let _ = tokio::time::timeout(2 * FAREWELL, subscribers.wait()).await;
+    }
+}
+
+fn is_ours(stream: &UnixStream) -> bool {
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests;
