@@ -28,6 +28,10 @@ pub enum AlertKind {
     UnknownScreen,
     /// Hooks don't come although turns do.
     HooksSilent,
+    /// What came on a channel can't be a message.
+    Rejected,
+    /// A database was damaged and moved aside.
+    Damaged,
 }
 
 impl AlertKind {
@@ -44,6 +48,8 @@ impl AlertKind {
             Self::Stuck => "stuck",
             Self::UnknownScreen => "unknown_screen",
             Self::HooksSilent => "hooks_silent",
+            Self::Rejected => "rejected",
+            Self::Damaged => "damaged",
         }
     }
 }

@@ -72,8 +72,10 @@ pub struct PolicyStatus {
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many looks were answered; a waiter sees by it that a look it asked for was taken.
-    pub looks: u64,
+    /// How often somebody asked; whoever did waits until this is higher and no look is due.
+    pub asked: u64,
+    /// A look is on its way, or should be.
+    pub look_is_due: bool,
     /// The agent keeps ending at once.
     pub degraded: bool,
 }
@@ -92,7 +94,7 @@ pub struct Supervisor {
     found: VecDeque<Flight>,
     next_batch: BatchId,
     looks_ordered: u64,
-    looks_answered: u64,
+    times_asked: u64,
     pending_look: Option<PendingLook>,
     look_at: Option<Mono>,
     breather: Option<Breather>,
@@ -119,7 +121,7 @@ impl Supervisor {
             found: VecDeque::new(),
             next_batch: BatchId(1),
             looks_ordered: 0,
-            looks_answered: 0,
+            times_asked: 0,
             pending_look: None,
             look_at: None,
             breather: None,
@@ -166,7 +168,10 @@ impl Supervisor {
             }
             Event::TranscriptSearched { batch, found, prompt } => self.searched(batch, found, prompt, now),
             Event::TurnPublished { .. } | Event::DeadlinePassed => {}
-            Event::StateAsked => self.ask_for_look(now),
+            Event::StateAsked => {
+                self.times_asked += 1;
+                self.ask_for_look(now);
+            }
             Event::ShutdownAsked => self.stopping = true,
         }
         self.advance(now);
@@ -376,7 +381,6 @@ impl Supervisor {
         let Some(pending) = self.pending_look.take_if(|pending| pending.look == look) else {
             return;
         };
-        self.looks_answered += 1;
         self.asked = false;
         self.note_box(&seen, now);
         if let Some(batch) = pending.batch
@@ -783,7 +787,8 @@ impl Supervisor {
             restarts: self.lifecycle.restarts(),
             messages: self.queue.messages() + count,
             bytes: self.queue.bytes() + bytes,
-            looks: self.looks_answered,
+            asked: self.times_asked,
+            look_is_due: self.asked || self.pending_look.is_some(),
             degraded: self.lifecycle.is_degraded(),
         }
     }

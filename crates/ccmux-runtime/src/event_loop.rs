@@ -49,6 +49,8 @@ impl Workers {
 pub struct EventLoop {
     /// Decides.
     pub policy: Supervisor,
+    /// What the last daemon left: told before anything else.
+    pub begin: Vec<Event>,
     /// What happened.
     pub events: mpsc::Receiver<Event>,
     /// What is ordered.
@@ -66,6 +68,7 @@ pub struct EventLoop {
 impl EventLoop {
     /// Runs until shutdown.
     pub async fn run(mut self) {
+        std::mem::take(&mut self.begin).into_iter().for_each(|event| self.step(event));
         loop {
             let deadline = self.policy.next_deadline().map(|at| self.clock.instant_of(at));
             let event = tokio::select! {

@@ -16,18 +16,27 @@
 //! | [`turns`] | transcripts → turns → subscribers |
 //! | [`control`] | `control.sock`: hooks and clients |
 //! | [`event_loop`] | select, handle, drain, record |
+//! | [`workers`] | do what the policy orders |
+//! | [`recorder`] | events and effects as lines of a timeline |
+//! | [`clock`] | the one place that reads clocks |
+//! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]
 
 pub mod agent;
+pub mod clock;
 pub mod control;
+pub mod daemon;
 pub mod dir_watch;
+pub mod event_loop;
 pub mod inbox;
 pub mod intake;
 pub mod prompt;
 pub mod readable;
+pub mod recorder;
 pub mod runtime_dir;
 pub mod screen;
 pub mod settings;
 pub mod terminal;
 pub mod tmux;
 pub mod turns;
+pub mod workers;

@@ -1,1 +1,126 @@
-fn main() {}
+//! `ccmuxd`: the daemon's main. Settings, logging, signals, then [`ccmux_runtime::daemon::run`].
+//!
+//! Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output
+//! over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
+//! is refused, 78 settings.
+
+mod cli;
+mod logging;
+mod print;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ccmux_runtime::agent::launch::run_launch;
+use ccmux_runtime::daemon::{self, Binaries, Setting};
+use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
+use ccmux_runtime::tmux::pane_sink;
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use cli::{Cli, Command};
+
+/// sysexits.h: something needed is not there; settings.
+const EX_UNAVAILABLE: u8 = 69;
+const EX_CONFIG: u8 = 78;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match &cli.command {
+        Some(Command::Launch { file }) => {
+            let error = run_launch(file);
+            eprintln!("ccmuxd launch: {error}");
+            ExitCode::from(error.exit_code())
+        }
+        Some(Command::PaneSink { socket }) => match pane_sink(socket) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &format!("pane-sink {}: {error}", socket.display())),
+        },
+        None if cli.print_default_config => print::default_file(),
+        None => with_settings(&cli),
+    }
+}
+
+fn fail(code: u8, why: &str) -> ExitCode {
+    eprintln!("ccmuxd: {why}");
+    ExitCode::from(code)
+}
+
+fn with_settings(cli: &Cli) -> ExitCode {
+    let loaded = match cli.sources().and_then(|sources| load(&sources).map_err(|error| error.to_string())) {
+        Ok(loaded) => loaded,
+        Err(error) => return fail(EX_CONFIG, &error),
+    };
+    for warning in &loaded.warnings {
+        eprintln!("ccmuxd: {warning}");
+    }
+    if cli.print_config {
+        return print::settings(&loaded);
+    }
+    if cli.check_config {
+        return ExitCode::SUCCESS;
+    }
+    run(loaded)
+}
+
+fn run(loaded: Loaded) -> ExitCode {
+    let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from) else {
+        return fail(EX_CONFIG, &SettingsError::NoHome.to_string());
+    };
+    let binaries = match binaries() {
+        Ok(binaries) => binaries,
+        Err(why) => return fail(EX_UNAVAILABLE, &why),
+    };
+    let log_file = expand(&loaded.settings.log.file, &home);
+    let _log = match logging::start(&log_file, &loaded.settings.log.level) {
+        Ok(guard) => guard,
+        Err(error) => return fail(1, &format!("the log {}: {error}; see log.file", log_file.display())),
+    };
+    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let setting = Setting { settings: loaded.settings, home, environment, binaries };
+    match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime.block_on(run_until_signal(setting)),
+        Err(error) => fail(1, &format!("the runtime can't start: {error}")),
+    }
+}
+
+async fn run_until_signal(setting: Setting) -> ExitCode {
+    let shutdown = CancellationToken::new();
+    let (terminate, interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+        (Err(error), _) | (_, Err(error)) => return fail(1, &format!("signals: {error}")),
+    };
+    tokio::spawn(stop_on(terminate, shutdown.clone()));
+    tokio::spawn(stop_on(interrupt, shutdown.clone()));
+    let ready = || {
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    };
+    let stopped = daemon::run(setting, shutdown, ready).await;
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    match stopped {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(event = "daemon.refused", %error);
+            fail(error.exit_code(), &error.to_string())
+        }
+    }
+}
+
+async fn stop_on(mut signal: tokio::signal::unix::Signal, shutdown: CancellationToken) {
+    if signal.recv().await.is_some() {
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+        shutdown.cancel();
+    }
+}
+
+/// `ccmux-hook` is looked for beside our own executable.
+fn binaries() -> Result<Binaries, String> {
+    let ccmuxd = std::env::current_exe().map_err(|error| format!("can't tell where I am: {error}"))?;
+    let hook = ccmuxd.with_file_name("ccmux-hook");
+    if !hook.is_file() {
+        return Err(format!("{} is missing: install ccmux-hook beside ccmuxd", hook.display()));
+    }
+    Ok(Binaries { ccmuxd, hook })
+}

@@ -1,1 +1,17 @@
-//! control
+//! `control.sock`: hooks and clients, one JSON object a line, one reply line a request.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`server`] | accepts, reads lines, checks who speaks and what they may ask |
+//! | [`principal`] | who speaks: owner, own session, foreign session |
+//! | [`hooks`] | a hook's frame → an event |
+//! | [`requests`] | `send`, `status`, `why`, `screen` |
+//!
+//! It decides nothing about messages or the agent; it never logs what a frame holds.
+
+pub mod hooks;
+pub mod principal;
+pub mod requests;
+pub mod server;
+
+pub use server::{Control, Desk};

@@ -160,6 +160,11 @@ impl Turns {
         self.0.sessions.of(session).note_transcript(transcript);
     }
 
+    /// Where a session's transcript is, if a hook has named it.
+    pub fn transcript_of(&self, session: &SessionId) -> Option<PathBuf> {
+        self.0.sessions.of(session).transcript()
+    }
+
     /// Reads a turn and publishes it. `None`: there was nothing new.
     ///
     /// Orders about one session are done one after the other, in the order of their calls; sessions don't wait for

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ccmux_policy::screen::{BoxHolds, ScreenClass, Seen};
 use ccmux_policy::{Effect, Event};
 use ccmux_wire::id::BatchId;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::on_the_way::OnTheWay;
@@ -33,7 +33,7 @@ pub struct Typist<T> {
     /// The pane.
     pub terminal: Arc<T>,
     /// What screens look like.
-    pub rules: watch::Receiver<Arc<Rules>>,
+    pub rules: Arc<Rules>,
     /// Texts between paste and receipt.
     pub on_the_way: OnTheWay,
     /// Notes when a batch was typed.
@@ -69,7 +69,7 @@ impl<T: Terminal> Typist<T> {
         if capture.pane.dead.is_some() {
             return Err(TerminalError::NoPane("the pane's process has ended".into()));
         }
-        let screen = classify(&self.rules.borrow(), &capture.text);
+        let screen = classify(&self.rules, &capture.text);
         Ok((capture, screen))
     }
 

@@ -1,0 +1,115 @@
+//! What a daemon must know of the agent that an earlier daemon started: its process, its session, its token.
+//!
+//! `agent.json` and `session.token` in the state directory, both 0600, written beside and renamed. A file that can't be
+//! read counts as absent: the agent is adopted by what can be seen of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use ccmux_wire::id::SessionId;
+use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
+
+/// The most that is read of either file.
+const LIMIT_BYTES: u64 = 64 * 1024;
+
+/// What is remembered of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentRecord {
+    /// Its process.
+    pub pid: Option<i32>,
+    /// When that was started, in the system's own unit: pids come again.
+    pub start_time: Option<u64>,
+    /// The owned session.
+    pub session: Option<SessionId>,
+    /// Its transcript.
+    pub transcript: Option<PathBuf>,
+}
+
+impl AgentRecord {
+    /// Reads it; nothing, if there is none or it is damaged.
+    pub fn read(state_dir: &Path) -> Self {
+        read_bounded(&file(state_dir))
+            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other))
+            .unwrap_or_default()
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(&self, state_dir: &Path) -> io::Result<()> {
+        replace(&file(state_dir), &serde_json::to_vec_pretty(self)?)
+    }
+}
+
+fn file(state_dir: &Path) -> PathBuf {
+    state_dir.join("agent.json")
+}
+
+/// The token of the owned session: made once, kept, so that the hooks of an adopted agent are still known.
+///
+/// # Errors
+/// If there is no randomness, or it can't be written.
+pub fn session_token(state_dir: &Path) -> io::Result<String> {
+    let path = state_dir.join("session.token");
+    if let Ok(bytes) = read_bounded(&path)
+        && let Ok(token) = String::from_utf8(bytes)
+        && token.len() == 64
+    {
+        return Ok(token);
+    }
+    let mut random = [0u8; 32];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    replace(&path, token.as_bytes())?;
+    Ok(token)
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LIMIT_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let _ = fs::remove_file(&new); // left behind by a daemon that died here
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_a_damaged_one_is_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = AgentRecord { pid: Some(7), session: Some(SessionId::new("s")), ..AgentRecord::default() };
+        record.write(folder.path()).unwrap();
+        assert_eq!(AgentRecord::read(folder.path()), record);
+        fs::write(file(folder.path()), "{").unwrap();
+        assert_eq!(AgentRecord::read(folder.path()), AgentRecord::default());
+    }
+
+    #[test]
+    fn the_token_stays_the_same_and_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = session_token(folder.path()).unwrap();
+        assert_eq!(session_token(folder.path()).unwrap(), token);
+        let mode = fs::metadata(folder.path().join("session.token")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

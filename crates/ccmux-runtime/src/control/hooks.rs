@@ -1,0 +1,160 @@
+//! A hook's frame → a fact of its session. One table says what each event of Claude Code means to ccmux.
+//!
+//! The payload is hostile until looked at: every field may be missing or of another type. Its texts (prompt, last
+//! message) go where bodies go, to the comparison and to the turns; the policy hears that something happened.
+
+use std::path::Path;
+
+use ccmux_policy::Event;
+use ccmux_policy::event::{Origin, SessionFact};
+use ccmux_wire::hook::HookFrame;
+use ccmux_wire::id::{PromptId, SessionId};
+use serde_json::Value;
+
+use crate::turns::Turns;
+use crate::workers::on_the_way::OnTheWay;
+
+/// What hooks are turned into facts with.
+#[derive(Debug, Clone)]
+pub struct HookFront {
+    /// Learns transcripts and last messages.
+    pub turns: Turns,
+    /// Knows the batch in flight.
+    pub on_the_way: OnTheWay,
+}
+
+impl HookFront {
+    /// The event that a frame stands for; `None`: nothing that ccmux acts on.
+    pub fn event_of(&self, frame: &HookFrame, origin: Origin) -> Option<Event> {
+        let session = SessionId::new(text(&frame.payload, "session_id")?);
+        if origin == Origin::Own {
+            self.note(&session, frame);
+        }
+        let fact = self.fact_of(frame, origin)?;
+        Some(Event::Session { session, origin, fact })
+    }
+
+    /// What the turns must know before the policy orders to publish.
+    fn note(&self, session: &SessionId, frame: &HookFrame) {
+        let transcript = text(&frame.payload, "transcript_path").map(Path::new);
+        if let Some(transcript) = transcript {
+            self.turns.note_transcript(session, transcript);
+        }
+        if frame.event == "Stop" {
+            let last_message = text(&frame.payload, "last_assistant_message");
+            self.turns.note_stop(session, prompt_of(frame).as_ref(), last_message, transcript);
+        }
+    }
+
+    fn fact_of(&self, frame: &HookFrame, origin: Origin) -> Option<SessionFact> {
+        let payload = &frame.payload;
+        let word = |key| text(payload, key).unwrap_or("unknown").to_owned();
+        Some(match frame.event.as_str() {
+            "SessionStart" => SessionFact::Started { source: word("source") },
+            "UserPromptSubmit" => SessionFact::PromptSubmitted {
+                prompt: prompt_of(frame),
+                batch: text(payload, "prompt")
+                    .filter(|_| origin == Origin::Own)
+                    .and_then(|prompt| self.on_the_way.batch_of(prompt)),
+            },
+            "Stop" => SessionFact::TurnEnded { prompt: prompt_of(frame), background: background_tasks(payload) },
+            "StopFailure" => SessionFact::TurnFailed { prompt: prompt_of(frame), error: word("error") },
+            "PermissionRequest" => SessionFact::DialogOpened { tool: word("tool_name") },
+            "Elicitation" => SessionFact::DialogOpened { tool: "Elicitation".to_owned() },
+            "SessionEnd" => SessionFact::Ended { reason: word("reason") },
+            _ => return None,
+        })
+    }
+}
+
+fn text<'a>(payload: &'a Value, key: &str) -> Option<&'a str> {
+    payload.get(key)?.as_str()
+}
+
+fn prompt_of(frame: &HookFrame) -> Option<PromptId> {
+    text(&frame.payload, "prompt_id").map(PromptId::new)
+}
+
+/// Tasks that still run; a list of another form counts as none.
+fn background_tasks(payload: &Value) -> u32 {
+    let tasks = payload.get("background_tasks").and_then(Value::as_array);
+    tasks.map_or(0, |tasks| u32::try_from(tasks.len()).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use ccmux_wire::id::BatchId;
+
+    use super::*;
+    use crate::turns::TurnsSettings;
+    use crate::workers::on_the_way::TextOnTheWay;
+
+    fn front(folder: &Path) -> HookFront {
+        let settings = TurnsSettings { projects_dir: folder.join("projects"), subscriber_bytes: 1 << 20 };
+        let turns = Turns::open(folder, settings).unwrap().turns;
+        HookFront { turns, on_the_way: OnTheWay::default() }
+    }
+
+    fn fixture(name: &str) -> HookFrame {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
+        let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let event = payload["hook_event_name"].as_str().unwrap().to_owned();
+        HookFrame { event, token: None, claude_pid: None, payload }
+    }
+
+    fn fact(name: &str) -> Option<SessionFact> {
+        let folder = tempfile::tempdir().unwrap();
+        match front(folder.path()).event_of(&fixture(name), Origin::Own)? {
+            Event::Session { fact, .. } => Some(fact),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn each_recorded_hook_becomes_its_fact() {
+        let prompt = |id: &str| Some(PromptId::new(id));
+        assert_eq!(fact("SessionStart.resume.json"), Some(SessionFact::Started { source: "resume".into() }));
+        assert_eq!(
+            fact("Stop.background.json"),
+            Some(SessionFact::TurnEnded { prompt: prompt("47aded91-a5fa-4927-b0c1-6b618d7114e8"), background: 1 })
+        );
+        assert_eq!(
+            fact("StopFailure.json"),
+            Some(SessionFact::TurnFailed {
+                prompt: prompt("aa69f92f-e3f8-4c31-948f-69934ae009b5"),
+                error: "unknown".into()
+            })
+        );
+        let question = SessionFact::DialogOpened { tool: "AskUserQuestion".into() };
+        assert_eq!(fact("PermissionRequest.AskUserQuestion.json"), Some(question));
+        assert_eq!(fact("SessionEnd.clear.json"), Some(SessionFact::Ended { reason: "clear".into() }));
+        assert_eq!(fact("Notification.idle_prompt.json"), None);
+    }
+
+    #[tokio::test]
+    async fn a_prompt_that_is_the_batch_names_it_and_only_for_our_own_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let front = front(folder.path());
+        let mut frame = fixture("UserPromptSubmit.json");
+        frame.payload["prompt"] = "[10:00 a] hello".into();
+        let text = TextOnTheWay { batch: BatchId(5), text: "[10:00 a] hello".into(), pid: 1 };
+        front.on_the_way.add(text);
+        let batch = |origin| match front.event_of(&frame, origin) {
+            Some(Event::Session { fact: SessionFact::PromptSubmitted { batch, .. }, .. }) => batch,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(batch(Origin::Own), Some(BatchId(5)));
+        assert_eq!(batch(Origin::Foreign), None);
+    }
+
+    #[tokio::test]
+    async fn a_payload_of_another_form_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        for payload in [Value::Null, "x".into(), serde_json::json!({"session_id": 7}), serde_json::json!([])] {
+            let frame = HookFrame { event: "Stop".into(), token: None, claude_pid: None, payload };
+            assert_eq!(front(folder.path()).event_of(&frame, Origin::Own), None);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What the user's client asks: `send`, `status`, `why`, `screen`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccmux_policy::{Event, PolicyStatus};
+use ccmux_wire::channel::ChannelName;
+use ccmux_wire::control::{ErrorCode, Reply, SendRequest};
+use ccmux_wire::id::{MessageId, Seq};
+use ccmux_wire::receipt::{MessageState, Receipt};
+use ccmux_wire::status::{AgentStatus, ChannelStatus, Status, Why};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::clock::unix_ms;
+use crate::inbox::{AcceptError, Inbox, NewMessage};
+use crate::recorder::Recorder;
+use crate::terminal::Terminal;
+use crate::turns::Turns;
+use crate::workers::starter::AgentNow;
+
+/// A look that was asked for is awaited that long.
+const LOOK_WITHIN: Duration = Duration::from_millis(700);
+
+/// What requests are answered from.
+#[derive(Debug)]
+pub struct Answers<T> {
+    /// Messages.
+    pub inbox: Inbox,
+    /// Turns and subscribers.
+    pub turns: Turns,
+    /// The screen.
+    pub terminal: Arc<T>,
+    /// What the policy believes.
+    pub policy: watch::Receiver<PolicyStatus>,
+    /// The agent that runs.
+    pub agent: watch::Receiver<Option<AgentNow>>,
+    /// FIFOs.
+    pub channels: watch::Receiver<Vec<ChannelStatus>>,
+    /// The latest events and orders.
+    pub recorder: Recorder,
+    /// To ask the policy for a look.
+    pub events: mpsc::Sender<Event>,
+}
+
+impl<T: Terminal> Answers<T> {
+    /// Takes a message in, and waits for what the sender wants to wait for.
+    pub async fn send(&self, request: SendRequest) -> Reply {
+        let message = match new_message(&request) {
+            Ok(message) => message,
+            Err(why) => return Reply::refused(ErrorCode::Rejected, why),
+        };
+        let accepted = match self.inbox.accept(message).await {
+            Ok(accepted) => accepted,
+            Err(error) => return refused_message(&error),
+        };
+        let wanted = request.wait.unwrap_or(MessageState::Accepted);
+        if wanted == MessageState::Accepted {
+            return Reply { receipt: Some(accepted.receipt), ..Reply::ok() };
+        }
+        self.wait(accepted.message, wanted, request.timeout_s).await
+    }
+
+    async fn wait(&self, message: MessageId, wanted: MessageState, limit_s: Option<u64>) -> Reply {
+        let reached = self.inbox.wait_for(message, wanted);
+        let receipt = match limit_s {
+            None => reached.await,
+            Some(limit_s) => match timeout(Duration::from_secs(limit_s), reached).await {
+                Ok(receipt) => receipt,
+                Err(_elapsed) => return self.timed_out(message, wanted, limit_s).await,
+            },
+        };
+        match receipt {
+            Ok(receipt) => self.reply_with(receipt, wanted).await,
+            Err(error) => Reply::refused(ErrorCode::Internal, error.to_string()),
+        }
+    }
+
+    async fn timed_out(&self, message: MessageId, wanted: MessageState, limit_s: u64) -> Reply {
+        let receipt = self.inbox.receipt(message).await.ok();
+        let state = receipt.as_ref().map_or("accepted", |receipt| receipt.state.word());
+        let why = format!(
+            "not {} within {limit_s} s: the message is {state} and stays in the inbox; `ccmux why` tells what it waits for",
+            wanted.word()
+        );
+        Reply { receipt, ..Reply::refused(ErrorCode::TimedOut, why) }
+    }
+
+    async fn reply_with(&self, receipt: Receipt, wanted: MessageState) -> Reply {
+        let because = receipt.reason.clone().unwrap_or_else(|| "the log tells more".to_owned());
+        let mut reply = match receipt.state {
+            MessageState::Uncertain => Reply::refused(ErrorCode::Uncertain, format!("delivery is uncertain: {because}")),
+            MessageState::Failed | MessageState::Expired => {
+                Reply::refused(ErrorCode::Rejected, format!("the message {}: {because}", receipt.state.word()))
+            }
+            _ => Reply::ok(),
+        };
+        if wanted == MessageState::Answered
+            && let Some(seq) = receipt.turn_seq
+        {
+            reply.answer = self.answer(seq).await;
+        }
+        Reply { receipt: Some(receipt), ..reply }
+    }
+
+    async fn answer(&self, seq: Seq) -> Option<String> {
+        self.turns.answer_text(seq).await.unwrap_or_default()
+    }
+
+    /// The daemon's state, from a look not older than a second where one can be taken.
+    pub async fn status(&self) -> Reply {
+        let policy = self.fresh_policy().await;
+        Reply { status: Some(Box::new(self.status_of(&policy))), ..Reply::ok() }
+    }
+
+    fn status_of(&self, policy: &PolicyStatus) -> Status {
+        let agent = self.agent.borrow().clone();
+        let last_seq = self.turns.broadcast().last_seq();
+        Status {
+            state: policy.state,
+            since: policy.since.wall.0,
+            reason: policy.reason.clone(),
+            session: policy.session.clone(),
+            agent: AgentStatus {
+                pid: policy.pid,
+                version: agent.and_then(|agent| agent.version),
+                restarts: policy.restarts,
+            },
+            queue: self.inbox.queue(),
+            channels: self.channels.borrow().clone(),
+            subscribers: u32::try_from(self.turns.broadcast().subscribers()).unwrap_or(u32::MAX),
+            degraded: if policy.degraded { vec!["agent".to_owned()] } else { Vec::new() },
+            last_seq: (last_seq > Seq(0)).then_some(last_seq),
+            daemon_pid: std::process::id().cast_signed(),
+            daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// Whether a message would go in now, and why not.
+    pub async fn why(&self) -> Reply {
+        let policy = self.fresh_policy().await;
+        let why = Why {
+            gate: policy.gate,
+            opens_when: policy.opens_when,
+            next_look_ms: policy.next_look_ms,
+            evidence: policy.evidence,
+            recent: self.recorder.recent(),
+        };
+        Reply { why: Some(Box::new(why)), ..Reply::ok() }
+    }
+
+    async fn fresh_policy(&self) -> PolicyStatus {
+        let mut policy = self.policy.clone();
+        let before = policy.borrow_and_update().asked;
+        if self.events.send(Event::StateAsked).await.is_ok() {
+            let looked = policy.wait_for(|status| status.asked > before && !status.look_is_due);
+            let _ = timeout(LOOK_WITHIN, looked).await;
+        }
+        let status = self.policy.borrow().clone();
+        status
+    }
+
+    /// The agent's screen as text.
+    pub async fn screen(&self, ansi: bool) -> Reply {
+        match self.terminal.capture().await {
+            Ok(capture) => {
+                let screen = if ansi { capture.text } else { crate::screen::plain_text(&capture.text) };
+                Reply { screen: Some(screen), ..Reply::ok() }
+            }
+            Err(error) => Reply::refused(ErrorCode::Internal, format!("the screen can't be captured: {error}")),
+        }
+    }
+}
+
+fn new_message(request: &SendRequest) -> Result<NewMessage, String> {
+    let channel: ChannelName = match &request.channel {
+        Some(name) => name.parse().map_err(|error| format!("channel {name:?}: {error}"))?,
+        None => ChannelName::default_channel(),
+    };
+    Ok(NewMessage {
+        shown: channel.to_string(),
+        channel,
+        content: request.content.clone(),
+        id: request.id.clone(),
+        meta: request.meta.clone(),
+        ts_ms: unix_ms().0,
+    })
+}
+
+fn refused_message(error: &AcceptError) -> Reply {
+    Reply::refused(ErrorCode::Rejected, error.to_string())
+}

@@ -1,0 +1,211 @@
+//! Accepts connections on `control.sock` and answers line by line.
+//!
+//! A peer of another uid is hung up on. A frame that can't be read is answered with what is wrong in it; the connection
+//! stays usable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccmux_policy::Event;
+use ccmux_wire::WIRE_VERSION;
+use ccmux_wire::control::{ErrorCode, Reply, Request};
+use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};
+use nix::unistd::Uid;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::hooks::HookFront;
+use super::principal::{Principal, Sender, of_hook};
+use super::requests::Answers;
+use crate::terminal::Terminal;
+
+/// A hook's event must find room in the queue within that time; the hook itself gives up at 300 ms.
+const HOOK_WITHIN: Duration = Duration::from_millis(200);
+/// After a failed accept (no descriptors left) this long nothing is accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Everything a connection needs.
+#[derive(Debug)]
+pub struct Desk<T> {
+    /// Answers clients.
+    pub answers: Answers<T>,
+    /// Reads hooks.
+    pub hooks: HookFront,
+    /// Where hooks' events go.
+    pub events: mpsc::Sender<Event>,
+    /// The owned session's token.
+    pub token: String,
+}
+
+/// The task.
+#[derive(Debug)]
+pub struct Control<T> {
+    /// Shared by all connections.
+    pub desk: Arc<Desk<T>>,
+    /// Bound by the caller.
+    pub listener: UnixListener,
+    /// Ends all connections.
+    pub shutdown: CancellationToken,
+}
+
+impl<T: Terminal> Control<T> {
+    /// Runs until shutdown.
+    pub async fn run(self) {
+        let connections = TaskTracker::new();
+        loop {
+            let stream = tokio::select! {
+                () = self.shutdown.cancelled() => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            match stream {
+                Ok((stream, _)) => {
+                    let (desk, shutdown) = (Arc::clone(&self.desk), self.shutdown.clone());
+                    connections.spawn(serve(desk, stream, shutdown));
+                }
+                Err(error) => {
+                    tracing::warn!(event = "control.accept_failed", %error);
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        connections.close();
+        connections.wait().await;
+    }
+}
+
+/// What a line led to.
+enum Answer {
+    Line(Vec<u8>),
+    Stream(ccmux_wire::output::Wish),
+}
+
+async fn serve<T: Terminal>(desk: Arc<Desk<T>>, stream: UnixStream, shutdown: CancellationToken) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    if peer.uid() != Uid::effective().as_raw() {
+        tracing::warn!(event = "control.refused", uid = peer.uid());
+        return;
+    }
+    let mut stream = BufReader::new(stream);
+    loop {
+        let line = tokio::select! {
+            () = shutdown.cancelled() => return,
+            line = read_line(&mut stream) => line,
+        };
+        let Some(line) = line else { return };
+        let answer = tokio::select! {
+            () = shutdown.cancelled() => return,
+            answer = desk.answer(&line, peer.pid()) => answer,
+        };
+        match answer {
+            Answer::Line(reply) => {
+                if stream.get_mut().write_all(&reply).await.is_err() {
+                    return;
+                }
+            }
+            Answer::Stream(wish) => {
+                let broadcast = desk.answers.turns.broadcast().clone();
+                return broadcast.subscribe(stream.into_inner(), Some(wish), shutdown).await;
+            }
+        }
+    }
+}
+
+/// A line without its newline; `None` at the end, or when a line is longer than any frame may be.
+async fn read_line(stream: &mut BufReader<UnixStream>) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    let limit = MAX_FRAME_BYTES as u64 + 1;
+    let read = stream.take(limit).read_until(b'\n', &mut line).await.ok()?;
+    (read > 0 && line.len() <= MAX_FRAME_BYTES).then_some(line)
+}
+
+impl<T: Terminal> Desk<T> {
+    async fn answer(&self, line: &[u8], peer: Option<i32>) -> Answer {
+        match parse(line) {
+            Err(reply) => line_of(&reply),
+            Ok(Request::Hook(frame)) => line_of(&self.hook(&frame, peer).await),
+            Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
+            Ok(request) => line_of(&self.request(request).await),
+        }
+    }
+
+    async fn request(&self, request: Request) -> Reply {
+        if !Principal::Owner.may(&request) {
+            return Reply::refused(ErrorCode::NotAllowed, "this verb is not for you");
+        }
+        match request {
+            Request::Send(send) => self.answers.send(send).await,
+            Request::Status => self.answers.status().await,
+            Request::Why => self.answers.why().await,
+            Request::Screen { ansi } => self.answers.screen(ansi).await,
+            Request::Hook(_) | Request::Subscribe(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
+        }
+    }
+
+    /// Answered at once: what follows from a hook is nothing that Claude should wait for.
+    async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> HookReply {
+        let agent = self.answers.agent.borrow().as_ref().map(|agent| agent.pid);
+        let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
+        tracing::debug!(event = "hook.received", hook = %frame.event, own = principal == Principal::OwnSession);
+        if let Some(event) = self.hooks.event_of(frame, principal.origin())
+            && timeout(HOOK_WITHIN, self.events.send(event)).await.is_err()
+        {
+            tracing::error!(event = "hook.dropped", hook = %frame.event);
+        }
+        HookReply::ok()
+    }
+}
+
+/// Reads a frame step by step, so that the error names what is wrong.
+fn parse(line: &[u8]) -> Result<Request, Reply> {
+    let bad = |why: String| Reply::refused(ErrorCode::BadFrame, why);
+    let mut value: Value = serde_json::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
+    let Value::Object(fields) = &mut value else {
+        return Err(bad("the line is no JSON object".to_owned()));
+    };
+    match fields.remove("v") {
+        None => {}
+        Some(version) if version == WIRE_VERSION => {}
+        Some(version) => {
+            let why = format!("version {version} is not spoken here, only {WIRE_VERSION}: update the older side");
+            return Err(Reply::refused(ErrorCode::BadVersion, why));
+        }
+    }
+    serde_json::from_value(value).map_err(|error| bad(error.to_string()))
+}
+
+fn line_of(reply: &impl Serialize) -> Answer {
+    let mut line = serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
+    line.push(b'\n');
+    Answer::Line(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(line: &str) -> (Option<ErrorCode>, String) {
+        let reply = parse(line.as_bytes()).unwrap_err();
+        (reply.code, reply.error.unwrap_or_default())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_frame_is_named() {
+        assert_eq!(error_of("{").0, Some(ErrorCode::BadFrame));
+        assert_eq!(error_of("[1]").0, Some(ErrorCode::BadFrame));
+        let (code, why) = error_of(r#"{"v":9,"type":"status"}"#);
+        assert!(code == Some(ErrorCode::BadVersion) && why.contains('9'), "{why}");
+        let (code, why) = error_of(r#"{"v":1,"type":"explode"}"#);
+        assert!(code == Some(ErrorCode::BadFrame) && why.contains("explode"), "{why}");
+    }
+
+    #[test]
+    fn a_frame_without_a_version_is_of_the_first() {
+        assert_eq!(parse(br#"{"type":"status"}"#).unwrap(), Request::Status);
+    }
+}

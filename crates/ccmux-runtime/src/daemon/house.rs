@@ -1,0 +1,190 @@
+//! Everything that is opened before the first task starts: directories, tmux, databases, the hook binary.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ccmux_policy::{Event, UnixMs};
+use tokio::sync::mpsc;
+
+use super::{DaemonError, Setting};
+use crate::agent::plan::AgentPlan;
+use crate::agent::record::session_token;
+use crate::clock::Clock;
+use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
+use crate::prompt;
+use crate::runtime_dir::{RuntimeDir, StateDir};
+use crate::screen::Rules;
+use crate::settings::{Settings, expand};
+use crate::tmux::{Tmux, TmuxSettings};
+use crate::turns::{self, Turns, TurnsSettings};
+
+/// How many events may wait for the loop.
+const EVENTS: usize = 4096;
+
+/// What is open.
+pub struct House {
+    pub setting: Setting,
+    pub plan: AgentPlan,
+    pub rules: Arc<Rules>,
+    pub runtime_dir: Arc<RuntimeDir>,
+    pub state_dir: StateDir,
+    pub token: String,
+    pub hook: PathBuf,
+    pub terminal: Arc<Tmux>,
+    pub inbox: inbox::Opened,
+    pub turns: turns::Opened,
+    pub events: mpsc::Sender<Event>,
+    /// Taken by the event loop.
+    pub waiting_events: Option<mpsc::Receiver<Event>>,
+    pub clock: Clock,
+}
+
+impl House {
+    /// Opens everything; what is refused is named before anything was started.
+    pub async fn open(setting: Setting) -> Result<Self, DaemonError> {
+        let settings = &setting.settings;
+        let plan = AgentPlan::new(settings, &setting.home, setting.environment.clone())?;
+        let rules = Arc::new(Rules::builtin(&settings.agent.profile)?);
+        // The runtime directory first: it says who else runs, before anything else is touched.
+        let runtime_dir = Arc::new(RuntimeDir::claim(&expand(&settings.runtime_dir, &setting.home))?);
+        let state_dir = StateDir::claim(&expand(&settings.state_dir, &setting.home))?;
+        let terminal = Arc::new(Tmux::new(tmux_settings(&setting, state_dir.path())));
+        let version = terminal.version().await?;
+        tracing::info!(event = "tmux.found", %version);
+        let hook = install_hook(&setting)?;
+        let token = session_token(state_dir.path())
+            .map_err(|source| DaemonError::Io { what: "can't keep the session's token", source })?;
+        let (events, waiting_events) = mpsc::channel(EVENTS);
+        let inbox = open_inbox(settings, state_dir.path(), &plan, events.clone())?;
+        let turns = open_turns(settings, state_dir.path(), &plan)?;
+        let waiting_events = Some(waiting_events);
+        let clock = Clock::default();
+        Ok(Self {
+            setting,
+            plan,
+            rules,
+            runtime_dir,
+            state_dir,
+            token,
+            hook,
+            terminal,
+            inbox,
+            turns,
+            events,
+            waiting_events,
+            clock,
+        })
+    }
+
+    /// Commits, ends the agent if so configured, gives the runtime directory back.
+    pub async fn close(self) {
+        self.inbox.inbox.close().await;
+        if self.setting.settings.stop_agent_on_exit
+            && let Err(error) = self.terminal.kill_pane().await
+        {
+            tracing::warn!(event = "agent.not_stopped", %error);
+        }
+        self.runtime_dir.release();
+    }
+}
+
+fn tmux_settings(setting: &Setting, state_dir: &Path) -> TmuxSettings {
+    let settings = &setting.settings;
+    TmuxSettings {
+        binary: PathBuf::from("tmux"),
+        socket: Some(settings.tmux_socket.clone()).filter(|name| !name.is_empty()),
+        config: None,
+        session: settings.tmux_session.clone(),
+        window: "claude".to_owned(),
+        sink: vec![setting.binaries.ccmuxd.display().to_string(), "pane-sink".to_owned()],
+        sink_socket: state_dir.join("pane.sock"),
+        silence_timeout: settings.silence(),
+    }
+}
+
+fn open_inbox(
+    settings: &Settings,
+    state_dir: &Path,
+    plan: &AgentPlan,
+    events: mpsc::Sender<Event>,
+) -> Result<inbox::Opened, DaemonError> {
+    let limits = InboxSettings {
+        message_bytes: settings.limits.message_bytes,
+        queue_messages: settings.limits.queue_messages,
+        queue_bytes: settings.limits.queue_bytes,
+    };
+    Ok(Inbox::open(&state_dir.join("inbox.db"), limits, texts(plan), events)?)
+}
+
+/// What the inbox does to every text: once, on intake.
+fn texts(plan: &AgentPlan) -> Texts {
+    let cwd = plan.cwd.clone();
+    let home = plan.environment.get("HOME").map(PathBuf::from).unwrap_or_default();
+    let normalise = move |raw: &str| {
+        let exists = |path: &str| expand(path, &home).exists() || cwd.join(path).exists();
+        prompt::neutralise_mentions(&prompt::sanitise(raw), &exists)
+    };
+    let measure = |shown: &str, content: &str| {
+        let part = prompt::Part { at_wall: UnixMs(0), label: shown, content, redelivered: true };
+        let size = prompt::size(&part);
+        Size { bytes: size.bytes, rows: size.rows }
+    };
+    Texts { normalise: Arc::new(normalise), measure: Arc::new(measure) }
+}
+
+fn open_turns(settings: &Settings, state_dir: &Path, plan: &AgentPlan) -> Result<turns::Opened, DaemonError> {
+    let subscriber_bytes = usize::try_from(settings.limits.subscriber_bytes).unwrap_or(usize::MAX);
+    let turns_settings = TurnsSettings { projects_dir: plan.projects_dir(), subscriber_bytes };
+    Ok(Turns::open(state_dir, turns_settings)?)
+}
+
+/// Copies the hook beside its users, if it is another one: under a new name and renamed, since the old one may be
+/// running.
+fn install_hook(setting: &Setting) -> Result<PathBuf, DaemonError> {
+    let to = expand(&setting.settings.hook.path, &setting.home);
+    let from = setting.binaries.hook.clone();
+    match copy_if_different(&from, &to) {
+        Ok(()) => Ok(to),
+        Err(source) => Err(DaemonError::Hook { from, to, source }),
+    }
+}
+
+fn copy_if_different(from: &Path, to: &Path) -> io::Result<()> {
+    if from == to {
+        return from.metadata().map(drop);
+    }
+    let new = std::fs::read(from)?;
+    if std::fs::read(to).is_ok_and(|old| old == new) {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let beside = to.with_extension(format!("new-{}", std::process::id()));
+    std::fs::write(&beside, new)?;
+    std::fs::set_permissions(&beside, PermissionsExt::from_mode(0o755))?;
+    std::fs::rename(&beside, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_is_copied_once_and_replaced_when_it_differs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("a"), folder.path().join("deep/b"));
+        std::fs::write(&from, "one").unwrap();
+        copy_if_different(&from, &to).unwrap();
+        let first = to.metadata().unwrap();
+        assert_eq!(first.permissions().mode() & 0o777, 0o755);
+        copy_if_different(&from, &to).unwrap();
+        assert_eq!(to.metadata().unwrap().modified().unwrap(), first.modified().unwrap());
+        std::fs::write(&from, "two").unwrap();
+        copy_if_different(&from, &to).unwrap();
+        assert_eq!(std::fs::read_to_string(&to).unwrap(), "two");
+        assert!(copy_if_different(Path::new("/nowhere"), &to).is_err());
+    }
+}

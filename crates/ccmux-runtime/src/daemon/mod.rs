@@ -1,0 +1,127 @@
+//! Puts the rooms together: claims the directories, opens the databases, starts the tasks, stops them in order.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`house`] | everything that is opened before the first task starts |
+//! | [`tasks`] | starts the tasks and gives each its world |
+//! | [`sink`] | the inbox as the place where FIFOs' bytes go |
+//!
+//! The caller brings settings, environment, binaries and the shutdown signal, so that tests need no signals.
+
+mod house;
+mod sink;
+mod tasks;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::plan::PlanError;
+use crate::inbox::InboxError;
+use crate::runtime_dir::RuntimeDirError;
+use crate::screen::RulesError;
+use crate::settings::Settings;
+use crate::tmux::VersionError;
+use crate::turns::TurnsError;
+use house::House;
+
+/// FIFOs are drained, connections closed, databases committed within that time.
+const STOPS_WITHIN: Duration = Duration::from_secs(4);
+
+/// What the daemon is started with.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The settings.
+    pub settings: Settings,
+    /// The user's home folder.
+    pub home: PathBuf,
+    /// The daemon's environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Our binaries.
+    pub binaries: Binaries,
+}
+
+/// Our binaries, absolute.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    /// `ccmuxd`, for `launch` and `pane-sink`.
+    pub ccmuxd: PathBuf,
+    /// `ccmux-hook`, copied to `hook.path` at start.
+    pub hook: PathBuf,
+}
+
+/// Why the daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Another daemon, or a directory that is refused.
+    #[error(transparent)]
+    RuntimeDir(#[from] RuntimeDirError),
+    /// tmux is missing or too old.
+    #[error(transparent)]
+    Tmux(#[from] VersionError),
+    /// The agent.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The hook binary.
+    #[error("can't install the hook {from} as {to}: {source}")]
+    Hook {
+        /// Our binary.
+        from: PathBuf,
+        /// `hook.path`.
+        to: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The inbox.
+    #[error(transparent)]
+    Inbox(#[from] InboxError),
+    /// The turns.
+    #[error(transparent)]
+    Turns(#[from] TurnsError),
+    /// The screen rules.
+    #[error("agent.profile: {0}")]
+    Rules(#[from] RulesError),
+    /// Anything else that the system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl DaemonError {
+    /// The documented exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::RuntimeDir(error) => error.exit_code(),
+            Self::Tmux(_) | Self::Hook { .. } | Self::Plan(PlanError::NoProgram(_)) => 69,
+            Self::Plan(PlanError::Settings(_)) | Self::Rules(_) => 78,
+            Self::Inbox(_) | Self::Turns(_) | Self::Io { .. } => 1,
+        }
+    }
+}
+
+/// Runs the daemon until `shutdown`. `ready` is called once clients can connect.
+///
+/// # Errors
+/// Whatever kept it from starting, with its exit code. Once it runs, it goes on.
+pub async fn run(setting: Setting, shutdown: CancellationToken, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    let mut house = House::open(setting).await?;
+    let running = tasks::start(&mut house, &shutdown).await?;
+    ready();
+    tracing::info!(event = "daemon.ready", runtime_dir = %house.runtime_dir.path().display());
+    let _ = running.event_loop.await;
+    running.tasks.close();
+    if timeout(STOPS_WITHIN, running.tasks.wait()).await.is_err() {
+        tracing::warn!(event = "daemon.stopped_late");
+    }
+    house.close().await;
+    tracing::info!(event = "daemon.stopped");
+    Ok(())
+}

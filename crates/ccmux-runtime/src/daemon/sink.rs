@@ -1,0 +1,59 @@
+//! The inbox as the place where FIFOs' bytes go. What it rejects is told to subscribers here.
+
+use std::time::Duration;
+
+use ccmux_policy::AlertKind;
+use ccmux_wire::channel::ChannelName;
+use tokio::time::sleep;
+
+use crate::inbox::{self, Inbox, InboxError};
+use crate::intake::{Ingested, QUIET, Sink, SinkError};
+use crate::turns::Turns;
+use crate::workers::speaker::alert;
+
+/// The inbox, and whom to tell.
+#[derive(Debug, Clone)]
+pub struct InboxSink {
+    pub inbox: Inbox,
+    pub turns: Turns,
+}
+
+impl InboxSink {
+    /// The beginning of a message that came before the last daemon ended: accepted as it stands, unless more comes.
+    pub async fn finish_partial(self, channel: ChannelName) {
+        let Ok(before) = self.inbox.received(&channel).await else { return };
+        sleep(QUIET + Duration::from_millis(500)).await;
+        if self.inbox.received(&channel).await.is_ok_and(|after| after == before) {
+            let _ = self.flush_quiet(&channel).await;
+        }
+    }
+
+    async fn tell(&self, ingested: inbox::Ingested) -> Ingested {
+        for rejected in ingested.rejected {
+            let what = format!("a message on {} was rejected: {}", rejected.channel, rejected.reason);
+            alert(&self.turns, &self.inbox, AlertKind::Rejected, None, Vec::new(), what).await;
+        }
+        Ingested { pending: ingested.pending }
+    }
+}
+
+fn sink_error(error: InboxError) -> SinkError {
+    SinkError(error.to_string())
+}
+
+impl Sink for InboxSink {
+    async fn start_offset(&self, channel: &ChannelName) -> Result<u64, SinkError> {
+        self.inbox.received(channel).await.map_err(sink_error)
+    }
+
+    async fn ingest(&self, channel: &ChannelName, offset: u64, bytes: Vec<u8>) -> Result<Ingested, SinkError> {
+        let ingested = self.inbox.ingest(channel.clone(), offset, bytes).await.map_err(sink_error)?;
+        Ok(self.tell(ingested).await)
+    }
+
+    async fn flush_quiet(&self, channel: &ChannelName) -> Result<(), SinkError> {
+        let ingested = self.inbox.flush_quiet(channel).await.map_err(sink_error)?;
+        self.tell(ingested).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! Starts the tasks and gives each its world.
+
+use std::sync::Arc;
+
+use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
+use ccmux_wire::id::BatchId;
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::DaemonError;
+use super::house::House;
+use super::sink::InboxSink;
+use crate::control::hooks::HookFront;
+use crate::control::requests::Answers;
+use crate::control::{Control, Desk};
+use crate::event_loop::{EventLoop, Workers};
+use crate::intake::Registry;
+use crate::recorder::Recorder;
+use crate::runtime_dir::RuntimeDir;
+use crate::terminal::{PaneNews, Terminal};
+use crate::tmux::Tmux;
+use crate::turns::Turns;
+use crate::turns::broadcast::Broadcaster;
+use crate::workers::clerk::{Clerk, text_of};
+use crate::workers::on_the_way::{OnTheWay, TextOnTheWay};
+use crate::workers::speaker::{Speaker, alert};
+use crate::workers::starter::{AgentNow, Starter};
+use crate::workers::typist::Typist;
+use crate::workers::witness::Witness;
+
+/// What runs.
+pub struct Running {
+    /// Ends first.
+    pub event_loop: JoinHandle<()>,
+    /// End after it.
+    pub tasks: TaskTracker,
+}
+
+/// The waiting ends of the workers' queues.
+struct Orders {
+    typist: mpsc::UnboundedReceiver<Effect>,
+    clerk: mpsc::UnboundedReceiver<Effect>,
+    witness: mpsc::UnboundedReceiver<Effect>,
+    speaker: mpsc::UnboundedReceiver<Effect>,
+    starter: mpsc::UnboundedReceiver<Effect>,
+}
+
+fn queues() -> (Workers, Orders) {
+    let (typist, typist_orders) = mpsc::unbounded_channel();
+    let (clerk, clerk_orders) = mpsc::unbounded_channel();
+    let (witness, witness_orders) = mpsc::unbounded_channel();
+    let (speaker, speaker_orders) = mpsc::unbounded_channel();
+    let (starter, starter_orders) = mpsc::unbounded_channel();
+    let orders = Orders {
+        typist: typist_orders,
+        clerk: clerk_orders,
+        witness: witness_orders,
+        speaker: speaker_orders,
+        starter: starter_orders,
+    };
+    (Workers { typist, clerk, witness, speaker, starter }, orders)
+}
+
+/// Starts everything.
+///
+/// # Errors
+/// If a socket can't be bound.
+pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Running, DaemonError> {
+    let tasks = TaskTracker::new();
+    tell_damage(house).await;
+    let on_the_way = OnTheWay::default();
+    let begin = what_was_left(house, &on_the_way).await;
+    let recorder = Recorder::new(house.state_dir.path(), house.clock.now());
+    let policy = Supervisor::new(house.setting.settings.policy());
+    let (status, policy_status) = watch::channel(policy.status(house.clock.now()));
+    let (agent, agent_now) = watch::channel(None::<AgentNow>);
+    let (workers, orders) = queues();
+    start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
+    let desk = start_intake(house, &tasks, shutdown, policy_status, agent_now, &recorder, on_the_way);
+    start_sockets(house, &tasks, desk, shutdown)?;
+    start_watch(house, &tasks, shutdown);
+    let event_loop = EventLoop {
+        policy,
+        begin,
+        events: house.waiting_events.take().unwrap_or_else(|| mpsc::channel(1).1),
+        workers,
+        status,
+        recorder,
+        clock: house.clock.clone(),
+        shutdown: shutdown.clone(),
+    };
+    Ok(Running { event_loop: tokio::spawn(event_loop.run()), tasks })
+}
+
+/// Databases that had to be moved aside are no secret.
+async fn tell_damage(house: &House) {
+    let damaged = [&house.inbox.damaged, &house.turns.moved_aside];
+    for path in damaged.into_iter().flatten() {
+        let what = format!("a damaged database was moved to {} and a new one begun", path.display());
+        alert(&house.turns.turns, &house.inbox.inbox, AlertKind::Damaged, None, Vec::new(), what).await;
+    }
+}
+
+/// The events that tell the policy what the last daemon left, and the texts of its batches.
+async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
+    let mut events = vec![Event::DaemonStarted { next_batch: house.inbox.next_batch }];
+    for (batch, messages) in std::mem::take(&mut house.inbox.in_flight) {
+        remember_text(house, batch, on_the_way).await;
+        events.push(Event::BatchFound { batch, messages });
+    }
+    events.extend(std::mem::take(&mut house.inbox.waiting).into_iter().map(Event::MessageAccepted));
+    events
+}
+
+async fn remember_text(house: &House, batch: BatchId, on_the_way: &OnTheWay) {
+    let inbox = &house.inbox.inbox;
+    let Ok(Some(row)) = inbox.batch(batch).await else { return };
+    let Ok(bodies) = inbox.bodies(row.messages).await else { return };
+    let text = text_of(&bodies, &house.clock);
+    on_the_way.add(TextOnTheWay { batch, text, pid: row.mark.agent_pid.unwrap_or(-1) });
+}
+
+fn start_workers(
+    house: &House,
+    tasks: &TaskTracker,
+    workers: &Workers,
+    orders: Orders,
+    agent: watch::Sender<Option<AgentNow>>,
+    on_the_way: &OnTheWay,
+    shutdown: &CancellationToken,
+) {
+    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let clerk = Clerk {
+        orders: orders.clerk,
+        events: house.events.clone(),
+        typist: workers.typist.clone(),
+        inbox: inbox.clone(),
+        turns: turns.clone(),
+        on_the_way: on_the_way.clone(),
+        agent: agent.subscribe(),
+        clock: house.clock.clone(),
+    };
+    let typist = Typist {
+        orders: orders.typist,
+        events: house.events.clone(),
+        terminal: Arc::clone(&house.terminal),
+        rules: Arc::clone(&house.rules),
+        on_the_way: on_the_way.clone(),
+        inbox: inbox.clone(),
+    };
+    let witness = Witness {
+        orders: orders.witness,
+        events: house.events.clone(),
+        inbox: inbox.clone(),
+        turns: turns.clone(),
+        on_the_way: on_the_way.clone(),
+    };
+    tasks.spawn(clerk.run());
+    tasks.spawn(typist.run());
+    tasks.spawn(witness.run());
+    tasks.spawn(Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox }.run());
+    tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
+}
+
+fn starter(
+    house: &House,
+    orders: mpsc::UnboundedReceiver<Effect>,
+    agent: watch::Sender<Option<AgentNow>>,
+    shutdown: &CancellationToken,
+) -> Starter<Tmux> {
+    Starter {
+        orders,
+        events: house.events.clone(),
+        terminal: Arc::clone(&house.terminal),
+        plan: house.plan.clone(),
+        hook: house.hook.clone(),
+        state_dir: house.state_dir.path().to_owned(),
+        runtime_dir: house.runtime_dir.path().to_owned(),
+        token: house.token.clone(),
+        launcher: house.setting.binaries.ccmuxd.clone(),
+        turns: house.turns.turns.clone(),
+        agent,
+        shutdown: shutdown.clone(),
+    }
+}
+
+fn start_intake(
+    house: &House,
+    tasks: &TaskTracker,
+    shutdown: &CancellationToken,
+    policy: watch::Receiver<PolicyStatus>,
+    agent: watch::Receiver<Option<AgentNow>>,
+    recorder: &Recorder,
+    on_the_way: OnTheWay,
+) -> Arc<Desk<Tmux>> {
+    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let sink = InboxSink { inbox: inbox.clone(), turns: turns.clone() };
+    for channel in &house.inbox.partials {
+        tokio::spawn(sink.clone().finish_partial(channel.clone()));
+    }
+    let registry = Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), shutdown.clone());
+    let channels = registry.channels();
+    tasks.spawn(registry.run());
+    Arc::new(Desk {
+        answers: Answers {
+            inbox,
+            turns: turns.clone(),
+            terminal: Arc::clone(&house.terminal),
+            policy,
+            agent,
+            channels,
+            recorder: recorder.clone(),
+            events: house.events.clone(),
+        },
+        hooks: HookFront { turns, on_the_way },
+        events: house.events.clone(),
+        token: house.token.clone(),
+    })
+}
+
+/// Binds both sockets now, so that what is refused is an error of the start, and again whenever they were lost.
+fn start_sockets(
+    house: &House,
+    tasks: &TaskTracker,
+    desk: Arc<Desk<Tmux>>,
+    shutdown: &CancellationToken,
+) -> Result<(), DaemonError> {
+    let dir = Arc::clone(&house.runtime_dir);
+    let turns = house.turns.turns.clone();
+    let mut lost = dir.lost_sockets();
+    let mut listeners = bind(&dir)?;
+    let (shutdown, inner) = (shutdown.clone(), tasks.clone());
+    tasks.spawn(async move {
+        loop {
+            let serving = shutdown.child_token();
+            serve(&inner, listeners, &desk, &turns, &serving);
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                changed = lost.changed() => if changed.is_err() { return },
+            }
+            serving.cancel();
+            listeners = match bind(&dir) {
+                Ok(listeners) => listeners,
+                Err(error) => return tracing::error!(event = "sockets.lost", %error),
+            };
+        }
+    });
+    Ok(())
+}
+
+type Listeners = (UnixListener, UnixListener);
+
+fn bind(dir: &RuntimeDir) -> Result<Listeners, DaemonError> {
+    let listen = |name: &str| {
+        let listener = dir.bind_socket(&dir.path().join(name))?;
+        UnixListener::from_std(listener).map_err(|source| DaemonError::Io { what: "can't listen", source })
+    };
+    // control.sock last: whoever sees it finds everything else.
+    let output = listen("output.sock")?;
+    Ok((output, listen("control.sock")?))
+}
+
+fn serve(
+    tasks: &TaskTracker,
+    (output, control): Listeners,
+    desk: &Arc<Desk<Tmux>>,
+    turns: &Turns,
+    shutdown: &CancellationToken,
+) {
+    let broadcast = turns.broadcast().clone();
+    tasks.spawn(Broadcaster { broadcast, listener: output, shutdown: shutdown.clone() }.run());
+    tasks.spawn(Control { desk: Arc::clone(desk), listener: control, shutdown: shutdown.clone() }.run());
+}
+
+fn start_watch(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    let (news, mut heard) = mpsc::channel(16);
+    let (terminal, watching) = (Arc::clone(&house.terminal), shutdown.clone());
+    tasks.spawn(async move {
+        tokio::select! {
+            () = watching.cancelled() => {}
+            () = terminal.watch_output(news) => {}
+        }
+    });
+    let events = house.events.clone();
+    tasks.spawn(async move {
+        while let Some(news) = heard.recv().await {
+            let event = match news {
+                PaneNews::Active => Event::PaneActive,
+                PaneNews::Silent => Event::PaneSilent,
+            };
+            if events.send(event).await.is_err() {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,254 @@
+//! Starts the agent, adopts one that runs, and reports what becomes of its process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccmux_policy::event::ExitStatus;
+use ccmux_policy::{Effect, Event};
+use ccmux_wire::id::SessionId;
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::hook_settings::HookSettings;
+use crate::agent::launch;
+use crate::agent::plan::AgentPlan;
+use crate::agent::process::{AgentProcess, is_same};
+use crate::agent::record::AgentRecord;
+use crate::agent::state_file::StateFileWatcher;
+use crate::agent::version::{Version, VersionQuestion};
+use crate::terminal::{LaunchCommand, Pane, Terminal};
+use crate::turns::Turns;
+
+/// The terminal notices an exit a moment after the kernel did.
+const EXIT_SHOWS_WITHIN: Duration = Duration::from_secs(1);
+const EXIT_LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The agent that runs now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentNow {
+    /// Its process.
+    pub pid: i32,
+    /// The owned session, once it is bound.
+    pub session: Option<SessionId>,
+    /// What `--version` or its state file said.
+    pub version: Option<String>,
+}
+
+/// The task.
+#[derive(Debug)]
+pub struct Starter<T> {
+    /// What is ordered.
+    pub orders: mpsc::UnboundedReceiver<Effect>,
+    /// What is answered.
+    pub events: mpsc::Sender<Event>,
+    /// The pane.
+    pub terminal: Arc<T>,
+    /// How it is started.
+    pub plan: AgentPlan,
+    /// Our hook.
+    pub hook: PathBuf,
+    /// Generated files go there.
+    pub state_dir: PathBuf,
+    /// The agent's hooks find us by it.
+    pub runtime_dir: PathBuf,
+    /// Its hooks prove by it that they are ours.
+    pub token: String,
+    /// `ccmuxd`, for `ccmuxd launch`.
+    pub launcher: PathBuf,
+    /// Knows the transcripts.
+    pub turns: Turns,
+    /// The agent that runs now, for whoever types or authenticates.
+    pub agent: watch::Sender<Option<AgentNow>>,
+    /// Ends the watchers.
+    pub shutdown: CancellationToken,
+}
+
+impl<T: Terminal> Starter<T> {
+    /// Looks for an agent of an earlier daemon, then runs until nobody orders any more.
+    pub async fn run(mut self) {
+        let found = self.adopt().await;
+        let _ = self.events.send(found).await;
+        while let Some(order) = self.orders.recv().await {
+            match order {
+                Effect::StartAgent { resume } => {
+                    let event = self.start(resume).await;
+                    let _ = self.events.send(event).await;
+                }
+                Effect::BindSession { session } => self.bind(session),
+                _ => {}
+            }
+        }
+    }
+
+    async fn adopt(&self) -> Event {
+        let record = AgentRecord::read(&self.state_dir);
+        self.know_transcript(&record).await;
+        let session = record.session.clone();
+        match self.terminal.find().await {
+            Ok(Some(pane)) if pane.dead.is_none() => {
+                let same = record.pid == Some(pane.pid)
+                    && record.start_time.is_some_and(|started| is_same(pane.pid, started));
+                let session = session.filter(|_| same);
+                tracing::info!(event = "agent.adopted", pid = pane.pid, known = same);
+                match self.attend(&pane, session.clone(), None) {
+                    true => Event::AgentFound { pid: pane.pid, session },
+                    false => Event::AgentMissing { session },
+                }
+            }
+            Ok(_) => Event::AgentMissing { session },
+            Err(error) => {
+                tracing::warn!(event = "tmux.failed", %error);
+                Event::AgentMissing { session }
+            }
+        }
+    }
+
+    async fn know_transcript(&self, record: &AgentRecord) {
+        if let (Some(session), Some(transcript)) = (&record.session, &record.transcript)
+            && let Err(error) = self.turns.set_cursor_to_end(session, transcript).await
+        {
+            tracing::warn!(event = "transcript.refused", %session, %error);
+        }
+    }
+
+    async fn start(&self, resume: Option<SessionId>) -> Event {
+        match self.try_start(resume).await {
+            Ok(event) => event,
+            Err(reason) => {
+                tracing::error!(event = "agent.start_failed", %reason);
+                Event::AgentStartFailed { reason }
+            }
+        }
+    }
+
+    async fn try_start(&self, resume: Option<SessionId>) -> Result<Event, String> {
+        let version = self.ask_version().await;
+        let hooks = HookSettings { hook: &self.hook, version: &version };
+        let settings_file = hooks.write_to(&self.state_dir).map_err(|error| error.to_string())?;
+        let resume = resume.filter(|session| self.has_conversation(session));
+        let launch = self.plan.launch(&settings_file, resume.as_ref(), &self.token, &self.runtime_dir);
+        let file = launch::write(&self.state_dir, &launch).map_err(|error| format!("the launch file: {error}"))?;
+        let argv = [&self.launcher, &PathBuf::from("launch"), &file].map(|word| word.display().to_string());
+        let command = LaunchCommand { argv: argv.to_vec(), cwd: self.plan.cwd.clone() };
+        let pane = self.terminal.respawn(command).await.map_err(|error| error.to_string())?;
+        tracing::info!(event = "agent.started", pid = pane.pid, %version, resumed = resume.is_some());
+        let pid = pane.pid;
+        match self.attend(&pane, resume, Some(version.to_string())) {
+            true => Ok(Event::AgentStarted { pid }),
+            false => Err(format!("its process {pid} ended at once; `ccmux screen` shows its last words")),
+        }
+    }
+
+    async fn ask_version(&self) -> Version {
+        let environment = self.plan.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let question =
+            VersionQuestion { environment: Some(environment), ..VersionQuestion::to(self.plan.program()) };
+        question.ask().await.unwrap_or_else(|error| {
+            tracing::warn!(event = "agent.version_unknown", %error);
+            Version::Unknown("unknown".into())
+        })
+    }
+
+    /// `--resume` of a session without a transcript ends the agent with 1 (F 37).
+    fn has_conversation(&self, session: &SessionId) -> bool {
+        let record = AgentRecord::read(&self.state_dir);
+        record.session.as_ref() == Some(session) && record.transcript.is_some_and(|path| path.is_file())
+    }
+
+    /// Remembers the agent and follows its process. False: it is gone already.
+    fn attend(&self, pane: &Pane, session: Option<SessionId>, version: Option<String>) -> bool {
+        let Ok(process) = AgentProcess::open(pane.pid) else { return false };
+        self.remember(&process);
+        self.agent.send_replace(Some(AgentNow { pid: pane.pid, session, version }));
+        let gone = self.shutdown.child_token();
+        tokio::spawn(self.follow_state_file(&process, gone.clone()));
+        tokio::spawn(self.follow_exit(process, gone));
+        true
+    }
+
+    fn remember(&self, process: &AgentProcess) {
+        let record = AgentRecord {
+            pid: Some(process.pid()),
+            start_time: Some(process.start_time()),
+            ..AgentRecord::read(&self.state_dir)
+        };
+        self.write_record(&record);
+    }
+
+    fn write_record(&self, record: &AgentRecord) {
+        if let Err(error) = record.write(&self.state_dir) {
+            tracing::error!(event = "agent.record_failed", %error);
+        }
+    }
+
+    fn bind(&self, session: SessionId) {
+        tracing::info!(event = "session.bound", %session);
+        let transcript = self.turns.transcript_of(&session);
+        let record =
+            AgentRecord { session: Some(session.clone()), transcript, ..AgentRecord::read(&self.state_dir) };
+        self.write_record(&record);
+        self.agent.send_modify(|agent| {
+            if let Some(agent) = agent {
+                agent.session = Some(session);
+            }
+        });
+    }
+
+    fn follow_state_file(&self, process: &AgentProcess, gone: CancellationToken) -> impl Future<Output = ()> + use<T> {
+        let watcher = StateFileWatcher {
+            dir: self.plan.sessions_dir(),
+            pid: process.pid(),
+            start_time: process.start_time(),
+        };
+        let (events, agent) = (self.events.clone(), self.agent.clone());
+        async move {
+            let (news, mut said) = mpsc::channel(16);
+            tokio::spawn(watcher.run(news, gone));
+            while let Some(file) = said.recv().await {
+                if let Some(version) = file.version {
+                    agent.send_modify(|agent| {
+                        if let Some(agent) = agent {
+                            agent.version = Some(version);
+                        }
+                    });
+                }
+                let _ = events.send(Event::StateFileRead { state: file.state }).await;
+            }
+        }
+    }
+
+    fn follow_exit(&self, process: AgentProcess, gone: CancellationToken) -> impl Future<Output = ()> + use<T> {
+        let (terminal, events, agent) = (Arc::clone(&self.terminal), self.events.clone(), self.agent.clone());
+        let shutdown = self.shutdown.clone();
+        async move {
+            let pid = process.pid();
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = process.exited() => {}
+            }
+            gone.cancel();
+            let status = exit_status(terminal.as_ref(), pid).await;
+            tracing::warn!(event = "agent.exited", pid, ?status);
+            agent.send_if_modified(|agent| agent.take_if(|agent| agent.pid == pid).is_some());
+            let _ = events.send(Event::AgentExited { pid, status }).await;
+        }
+    }
+}
+
+/// The pane tells how its process ended, once the terminal noticed; a pane that is gone tells nothing.
+async fn exit_status<T: Terminal>(terminal: &T, pid: i32) -> ExitStatus {
+    let until = tokio::time::Instant::now() + EXIT_SHOWS_WITHIN;
+    loop {
+        match terminal.find().await {
+            Ok(Some(pane)) if pane.pid == pid && pane.dead.is_none() => {}
+            Ok(Some(pane)) if pane.pid == pid => return pane.dead.unwrap_or(ExitStatus::Unknown),
+            _ => return ExitStatus::Unknown,
+        }
+        if tokio::time::Instant::now() >= until {
+            return ExitStatus::Unknown;
+        }
+        sleep(EXIT_LOOK_PAUSE).await;
+    }
+}

@@ -1,0 +1,82 @@
+//! The command line as types.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ccmux_runtime::settings::load::Sources;
+use ccmux_wire::paths::parse_instance;
+use clap::{Parser, Subcommand};
+
+/// Keeps Claude Code alive in a tmux session and gives it standard Unix doors.
+///
+/// Runs in the foreground until SIGTERM. `tmux attach -t ccmux` shows Claude; `ccmux` speaks to the daemon.
+#[derive(Debug, Parser)]
+#[command(name = "ccmuxd", version)]
+pub struct Cli {
+    /// Run an instance of that name, with directories and a session of its own
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    pub instance: Option<String>,
+
+    /// Read this settings file instead of ~/.config/ccmux/ccmux.toml
+    #[arg(long, value_name = "FILE", env = "CCMUX_CONFIG")]
+    pub config: Option<PathBuf>,
+
+    /// Change a setting, e.g. --set idle_threshold=0
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Show every setting with its origin, and stop
+    #[arg(long)]
+    pub print_config: bool,
+
+    /// Check the settings, and stop
+    #[arg(long)]
+    pub check_config: bool,
+
+    /// Show a settings file with every key and its default, and stop
+    #[arg(long)]
+    pub print_default_config: bool,
+
+    /// What is run inside tmux
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Commands that tmux runs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Become the agent that FILE describes
+    #[command(hide = true)]
+    Launch {
+        /// Written by the daemon, removed when read
+        file: PathBuf,
+    },
+    /// Hand standard input to the daemon, and stop
+    #[command(hide = true)]
+    PaneSink {
+        /// Where the daemon waits
+        socket: PathBuf,
+    },
+}
+
+impl Cli {
+    /// Where settings come from.
+    pub fn sources(&self) -> Result<Sources, String> {
+        let instance = match &self.instance {
+            Some(name) => Some(parse_instance(name).map_err(|error| error.to_string())?),
+            None => None,
+        };
+        let flags = self.set.iter().map(|text| flag(text)).collect::<Result<_, _>>()?;
+        let environment: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Ok(Sources { instance, file: self.config.clone(), environment, flags })
+    }
+}
+
+fn flag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.to_owned())),
+        None => Err(format!("--set {text}: give KEY=VALUE")),
+    }
+}

@@ -1,0 +1,31 @@
+//! `--print-config` and `--print-default-config`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use ccmux_runtime::settings::Loaded;
+use ccmux_runtime::settings::keys::{KEYS, default_file as text_of_defaults, value_at};
+
+/// Every value with its origin.
+pub fn settings(loaded: &Loaded) -> ExitCode {
+    let values = serde_json::to_value(&loaded.settings).unwrap_or_default();
+    let lines = KEYS.iter().map(|key| {
+        let origin = loaded.origins.get(key.path).map_or("default", String::as_str);
+        format!("{} = {}  # {origin}\n", key.path, value_at(&values, key.path))
+    });
+    write(&lines.collect::<String>())
+}
+
+/// config/ccmux.toml.
+pub fn default_file() -> ExitCode {
+    write(&text_of_defaults())
+}
+
+/// A reader that goes away (`| head`) is no failure.
+fn write(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
