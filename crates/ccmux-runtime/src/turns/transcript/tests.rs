@@ -328,6 +328,37 @@ fn a_turn_that_goes_on_after_its_stop_gives_the_rest() {
 }
 
 #[test]
+fn a_turn_whose_prompt_was_written_before_the_cursor_is_known_by_the_hooks_words() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "go"), says("m1", "seen before")]);
+    let adopted = Cursor::end_of(&projects.transcript(), projects.dir.path()).unwrap();
+    projects.append(&[result("P0", "t"), says("m2", "the answer")]);
+    let read = projects.read(&adopted, Some("P"), Some("the answer"));
+    assert_eq!(
+        (texts(the_turn(&read)), the_turn(&read).partial),
+        (vec!["the answer"], false)
+    );
+    projects.append(&[user("Q", "next"), says("m3", "next answer")]);
+    let read = projects.read(&adopted, Some("Q"), Some("next answer"));
+    assert_eq!(texts(the_turn(&read)), ["next answer"]);
+}
+
+#[test]
+fn esc_ends_a_turn_at_once() {
+    let projects = Projects::new();
+    let note = json!({"type":"user","promptId":"P","uuid":"i","interruptedMessageId":"m1",
+        "message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}});
+    projects.append(&[user("P", "go"), says("m1", "half a sent"), note]);
+    let begun = Instant::now();
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), None);
+    assert!(begun.elapsed() < Duration::from_millis(250));
+    assert_eq!(
+        (texts(the_turn(&read)), the_turn(&read).partial),
+        (vec!["half a sent"], false)
+    );
+}
+
+#[test]
 fn versions_without_prompt_ids_are_read_from_the_user_line_behind_the_cursor() {
     let projects = Projects::new();
     let plain = |text: &str| json!({"type":"user","uuid":text,"message":{"content":text}});
