@@ -140,7 +140,8 @@ impl Subscriber {
             tokio::select! {
                 woken = timeout(WISH_WAIT, wish.read(stream)) => woken.ok().flatten(),
                 () = hang_up.wait() => return Err(End::Gone),
-                () = shutdown.cancelled() => return Err(End::Shutdown),
+                // What was published up to now is still sent.
+                () = shutdown.cancelled() => None,
             }
         };
         if let Some(wish) = woken {
@@ -151,10 +152,9 @@ impl Subscriber {
 
     fn grant(&mut self, wish: Wish) {
         self.only = wish.only;
-        // A number from the future is one of another database.
-        self.sent = wish
-            .since
-            .map_or(self.sent, |since| since.min(self.broadcast.last_seq()));
+        // A number from the future is one of another database: it says nothing.
+        let last = self.broadcast.last_seq();
+        self.sent = wish.since.filter(|since| *since <= last).unwrap_or(self.sent);
     }
 
     /// Sends what the store has behind `sent`; returns once the mailbox is live.
@@ -162,8 +162,20 @@ impl Subscriber {
         self.broadcast.detach(&self.mailbox);
         self.mailbox = Arc::new(Mailbox::new(self.only));
         while !self.broadcast.attach(&self.mailbox, self.sent) {
+            self.end_in_time()?;
             for line in self.page().await? {
                 self.send(&line).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A replay may be long, a shutdown not.
+    fn end_in_time(&mut self) -> Result<(), End> {
+        if self.shutdown.is_cancelled() {
+            let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + FAREWELL);
+            if Instant::now() >= deadline {
+                return Err(End::Shutdown);
             }
         }
         Ok(())

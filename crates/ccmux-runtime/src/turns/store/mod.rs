@@ -42,9 +42,9 @@ pub struct NewTurn {
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
-    writer: Mutex<Connection>,
-    /// A connection of its own, so that a replay never holds up a turn.
+    /// A connection of its own, so that a replay never holds up a turn. Closed first: it can't clear the write-ahead log.
     reader: Mutex<Connection>,
+    writer: Mutex<Connection>,
 }
 
 impl Store {
@@ -137,10 +137,13 @@ impl Store {
             in_reply_to,
             body,
         } = new;
-        let seq = self.next_seq(transaction)?;
         let prompt = body.prompt_id.as_ref().map_or("", PromptId::as_str).to_owned();
         // A turn that is only a hook's word has no line of its own in the transcript.
         let uuid = body.last_uuid.unwrap_or_else(|| format!("at {}", cursor.offset));
+        if self.is_stored(transaction, &session, &prompt, &uuid)? {
+            return Ok(None);
+        }
+        let seq = self.next_seq(transaction)?;
         let turn = Turn {
             seq,
             ts,
@@ -151,9 +154,9 @@ impl Store {
             partial: body.partial,
         };
         let json = self.json(&turn)?;
-        let stored = transaction
+        transaction
             .prepare_cached(
-                "INSERT OR IGNORE INTO lines (seq, ts, kind, session, prompt_id, last_uuid, json)
+                "INSERT INTO lines (seq, ts, kind, session, prompt_id, last_uuid, json)
                  VALUES (?1, ?2, 'turn', ?3, ?4, ?5, ?6)",
             )
             .and_then(|mut sql| {
@@ -167,7 +170,22 @@ impl Store {
                 ])
             })
             .map_err(self.failed("store a turn"))?;
-        Ok((stored == 1).then(|| Line::new(seq, LineKind::Turn, json)))
+        Ok(Some(Line::new(seq, LineKind::Turn, json)))
+    }
+
+    fn is_stored(
+        &self,
+        transaction: &Transaction<'_>,
+        session: &SessionId,
+        prompt: &str,
+        uuid: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM lines WHERE session = ?1 AND prompt_id = ?2 AND last_uuid = ?3";
+        let found = transaction.query_row(sql, params![session.as_str(), prompt, uuid], |_| Ok(()));
+        Ok(found
+            .optional()
+            .map_err(self.failed("look for a turn"))?
+            .is_some())
     }
 
     /// Stores an alert.

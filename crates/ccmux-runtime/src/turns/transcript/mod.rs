@@ -22,3 +22,6 @@ pub use find::{Compare, Wanted, find_batch};
 pub use open::{TranscriptError, open_transcript};
 pub use read::{Cursor, Read, TranscriptReader, TurnRequest};
 pub use scan::{TurnBody, text_of};
+
+#[cfg(test)]
+mod tests;

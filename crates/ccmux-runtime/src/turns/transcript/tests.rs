@@ -1,0 +1,605 @@
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ccmux_policy::event::Found;
+use ccmux_wire::id::PromptId;
+use nix::sys::stat::Mode;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::scan::same_words;
+use super::*;
+
+/// A projects directory with one transcript in it.
+struct Projects {
+    dir: TempDir,
+}
+
+impl Projects {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::create_dir(dir.path().join("-home-u-proj")).unwrap();
+        Self { dir }
+    }
+
+    fn transcript(&self) -> PathBuf {
+        self.dir.path().join("-home-u-proj/session.jsonl")
+    }
+
+    fn reader(&self) -> TranscriptReader {
+        TranscriptReader {
+            projects_dir: self.dir.path().to_owned(),
+        }
+    }
+
+    fn append(&self, lines: &[Value]) {
+        append(&self.transcript(), lines);
+    }
+
+    fn read(&self, cursor: &Cursor, prompt: Option<&str>, last_message: Option<&str>) -> Read {
+        self.reader()
+            .read_turn(cursor, &request(prompt, last_message))
+            .unwrap()
+    }
+}
+
+fn request(prompt: Option<&str>, last_message: Option<&str>) -> TurnRequest {
+    TurnRequest::new(prompt.map(PromptId::new), last_message.map(str::to_owned))
+}
+
+fn append(path: &Path, lines: &[Value]) {
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    for line in lines {
+        writeln!(file, "{line}").unwrap();
+    }
+}
+
+fn user(prompt: &str, text: &str) -> Value {
+    json!({"type":"user","promptId":prompt,"uuid":format!("u-{text}"),"isSidechain":false,"promptSource":"typed",
+           "message":{"role":"user","content":text}})
+}
+
+fn says(message: &str, text: &str) -> Value {
+    json!({"type":"assistant","uuid":format!("a-{text}"),"isSidechain":false,
+           "message":{"id":message,"content":[{"type":"text","text":text}]}})
+}
+
+fn block(message: &str, block: &Value) -> Value {
+    json!({"type":"assistant","uuid":format!("a-{message}"),"isSidechain":false,
+           "message":{"id":message,"content":[block]}})
+}
+
+fn result(prompt: &str, id: &str) -> Value {
+    json!({"type":"user","promptId":prompt,"uuid":"r","isSidechain":false,
+           "message":{"role":"user","content":[{"type":"tool_result","tool_use_id":id,"content":"out"}]}})
+}
+
+fn texts(body: &TurnBody) -> Vec<&str> {
+    body.blocks.iter().filter_map(line::block_text).collect()
+}
+
+fn the_turn(read: &Read) -> &TurnBody {
+    assert_eq!(read.turns.len(), 1, "{read:?}");
+    &read.turns[0]
+}
+
+#[test]
+fn all_blocks_after_the_prompt_in_file_order() {
+    let projects = Projects::new();
+    projects.append(&[
+        json!({"type":"mode","mode":"normal"}),
+        user("P0", "before"),
+        says("m0", "old"),
+        user("P", "full: ls"),
+        json!({"type":"attachment","attachment":{"type":"date"}}),
+        block("m1", &json!({"type":"thinking","thinking":"hm"})),
+        says("m1", "Running it."),
+        block(
+            "m1",
+            &json!({"type":"tool_use","id":"t1","name":"Bash","input":{}}),
+        ),
+        result("P", "t1"),
+        says("m2", "done"),
+        json!({"type":"system","subtype":"turn_duration"}),
+    ]);
+    let start = Cursor::start_of(&projects.transcript());
+    let read = projects.read(&start, Some("P"), Some("done"));
+    let kinds: Vec<_> = the_turn(&read)
+        .blocks
+        .iter()
+        .map(|block| block["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["thinking", "text", "tool_use", "tool_result", "text"]);
+    assert_eq!(
+        (the_turn(&read).partial, the_turn(&read).last_uuid.as_deref()),
+        (false, Some("a-done"))
+    );
+    assert_eq!(
+        read.cursor.offset,
+        fs::metadata(projects.transcript()).unwrap().len()
+    );
+}
+
+#[test]
+fn every_turn_of_a_real_session_is_read_complete() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/transcripts/interactive-full-2.1.332.jsonl");
+    let projects = Projects::new();
+    fs::copy(fixture, projects.transcript()).unwrap();
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), None, None);
+    assert_eq!(read.turns.len(), 14);
+    for turn in &read.turns {
+        assert!(
+            !turn.partial && turn.prompt_id.is_some() && !turn.last_text.is_empty(),
+            "{turn:?}"
+        );
+    }
+    let first = &read.turns[0];
+    assert_eq!((texts(first), first.blocks.len()), (vec!["reply number 1"], 1));
+    assert_eq!(read.turns[8].blocks.len(), 5);
+    // The same, one turn at a time, as hooks would ask for them.
+    let mut cursor = Cursor::start_of(&projects.transcript());
+    for turn in &read.turns {
+        let prompt = turn.prompt_id.as_ref().map(PromptId::as_str);
+        let one = projects.read(&cursor, prompt, Some(&turn.last_text));
+        assert_eq!(the_turn(&one), turn);
+        cursor = one.cursor;
+    }
+}
+
+#[test]
+fn a_last_line_that_comes_0_to_1000_ms_late_is_waited_for() {
+    for delay in [0, 5, 50, 300, 1000] {
+        let projects = Projects::new();
+        projects.append(&[user("P", "go"), says("m1", "the previous thing")]);
+        let path = projects.transcript();
+        let begun = Instant::now();
+        let writer = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(delay));
+            // In two writes: a torn line is not a line.
+            let line = format!("{}\n", says("m2", "the answer"));
+            let mut file = File::options().append(true).open(path).unwrap();
+            file.write_all(&line.as_bytes()[..20]).unwrap();
+            thread::sleep(Duration::from_millis(10));
+            file.write_all(&line.as_bytes()[20..]).unwrap();
+        });
+        let read = projects.read(
+            &Cursor::start_of(&projects.transcript()),
+            Some("P"),
+            Some("the answer"),
+        );
+        writer.join().unwrap();
+        assert_eq!(
+            texts(the_turn(&read)),
+            ["the previous thing", "the answer"],
+            "{delay} ms"
+        );
+        assert!(!the_turn(&read).partial && begun.elapsed() < Duration::from_millis(delay + 700));
+    }
+}
+
+#[test]
+fn a_line_that_never_comes_makes_a_partial_turn_with_the_hooks_words() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "go"), says("m1", "first")]);
+    let begun = Instant::now();
+    let read = projects.read(
+        &Cursor::start_of(&projects.transcript()),
+        Some("P"),
+        Some("second"),
+    );
+    assert!(
+        (2000..2700).contains(&begun.elapsed().as_millis()),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(texts(the_turn(&read)), ["first", "second"]);
+    assert!(the_turn(&read).partial);
+}
+
+#[test]
+fn the_hooks_words_are_trimmed_by_claude_and_match_all_the_same() {
+    assert!(same_words("word0 word1 ", "word0 word1"));
+    assert!(!same_words("word0 word1", "word0"));
+    let projects = Projects::new();
+    projects.append(&[user("P", "go"), says("m", "one two "), says("m", "three\n")]);
+    let begun = Instant::now();
+    let read = projects.read(
+        &Cursor::start_of(&projects.transcript()),
+        Some("P"),
+        Some("one two three"),
+    );
+    assert!(!the_turn(&read).partial && begun.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn without_the_hooks_words_the_end_of_the_turn_is_seen_from_the_transcript() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "go"), says("m", "cut")]);
+    let start = Cursor::start_of(&projects.transcript());
+    let begun = Instant::now();
+    assert_eq!(texts(the_turn(&projects.read(&start, Some("P"), None))), ["cut"]);
+    assert!(
+        begun.elapsed() >= Duration::from_millis(300),
+        "nothing said that it was over"
+    );
+    projects.append(&[json!({"type":"system","subtype":"turn_duration"})]);
+    let begun = Instant::now();
+    let read = projects.read(&start, Some("P"), None);
+    assert!(!the_turn(&read).partial && begun.elapsed() < Duration::from_millis(250));
+}
+
+#[test]
+fn a_late_file_is_waited_for() {
+    let projects = Projects::new();
+    let path = projects.transcript();
+    let writer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        append(&path, &[user("P", "go"), says("m", "here")]);
+    });
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("here"));
+    writer.join().unwrap();
+    assert_eq!(texts(the_turn(&read)), ["here"]);
+}
+
+#[test]
+fn a_file_that_never_comes_is_missing() {
+    let projects = Projects::new();
+    let request = TurnRequest {
+        wait: Duration::from_millis(50),
+        ..request(Some("P"), None)
+    };
+    let read = projects
+        .reader()
+        .read_turn(&Cursor::start_of(&projects.transcript()), &request);
+    assert!(matches!(read, Err(TranscriptError::Missing { .. })), "{read:?}");
+}
+
+#[test]
+fn sub_agents_and_api_errors_are_no_part_of_the_turn() {
+    let projects = Projects::new();
+    let mut inner = says("m1", "inner words");
+    inner["isSidechain"] = true.into();
+    let mut error = says("m3", "API Error: 400");
+    error["isApiErrorMessage"] = true.into();
+    projects.append(&[user("P", "go"), inner, says("m2", "outer words"), error]);
+    let read = projects.read(
+        &Cursor::start_of(&projects.transcript()),
+        Some("P"),
+        Some("API Error: 400"),
+    );
+    assert_eq!(texts(the_turn(&read)), ["outer words"]);
+    assert!(!the_turn(&read).partial);
+}
+
+#[test]
+fn the_next_turn_is_not_taken_along() {
+    let projects = Projects::new();
+    projects.append(&[
+        user("P", "go"),
+        says("m", "one"),
+        user("Q", "next"),
+        says("m2", "two"),
+    ]);
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("one"));
+    assert_eq!(texts(the_turn(&read)), ["one"]);
+    let next = projects.read(&read.cursor, Some("Q"), Some("two"));
+    assert_eq!(texts(the_turn(&next)), ["two"]);
+}
+
+#[test]
+fn prompts_from_the_queue_are_answered_together() {
+    let projects = Projects::new();
+    let (mut one, mut two) = (user("P1", "queued one"), user("P2", "queued two"));
+    one["promptSource"] = "queued".into();
+    two["promptSource"] = "queued".into();
+    projects.append(&[one, two, says("m", "both")]);
+    let start = Cursor::start_of(&projects.transcript());
+    for prompt in [Some("P1"), Some("P2"), None] {
+        let read = projects.read(&start, prompt, Some("both"));
+        assert_eq!(texts(the_turn(&read)), ["both"], "{prompt:?}");
+    }
+}
+
+#[test]
+fn a_prompt_that_was_interrupted_does_not_get_the_next_ones_answer() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "go"), user("Q", "no, this"), says("m", "this it is")]);
+    let start = Cursor::start_of(&projects.transcript());
+    assert_eq!(projects.read(&start, Some("P"), None).turns, []);
+    assert_eq!(
+        texts(the_turn(&projects.read(&start, Some("Q"), Some("this it is")))),
+        ["this it is"]
+    );
+}
+
+#[test]
+fn a_turn_that_goes_on_after_its_stop_gives_the_rest() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "go"), says("m1", "one")]);
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("one"));
+    projects.append(&[says("m2", "two")]);
+    let rest = projects.read(&read.cursor, Some("P"), Some("two"));
+    assert_eq!(texts(the_turn(&rest)), ["two"]);
+}
+
+#[test]
+fn a_turn_whose_prompt_was_written_before_the_cursor_is_known_by_the_hooks_words() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "go"), says("m1", "seen before")]);
+    let adopted = Cursor::end_of(&projects.transcript(), projects.dir.path()).unwrap();
+    projects.append(&[result("P0", "t"), says("m2", "the answer")]);
+    let read = projects.read(&adopted, Some("P"), Some("the answer"));
+    assert_eq!(
+        (texts(the_turn(&read)), the_turn(&read).partial),
+        (vec!["the answer"], false)
+    );
+    projects.append(&[user("Q", "next"), says("m3", "next answer")]);
+    let read = projects.read(&adopted, Some("Q"), Some("next answer"));
+    assert_eq!(texts(the_turn(&read)), ["next answer"]);
+}
+
+#[test]
+fn esc_ends_a_turn_at_once() {
+    let projects = Projects::new();
+    let note = json!({"type":"user","promptId":"P","uuid":"i","interruptedMessageId":"m1",
+        "message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}});
+    projects.append(&[user("P", "go"), says("m1", "half a sent"), note]);
+    let begun = Instant::now();
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), None);
+    assert!(begun.elapsed() < Duration::from_millis(250));
+    assert_eq!(
+        (texts(the_turn(&read)), the_turn(&read).partial),
+        (vec!["half a sent"], false)
+    );
+}
+
+#[test]
+fn versions_without_prompt_ids_are_read_from_the_user_line_behind_the_cursor() {
+    let projects = Projects::new();
+    let plain = |text: &str| json!({"type":"user","uuid":text,"message":{"content":text}});
+    projects.append(&[plain("one"), says("m1", "first")]);
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), None, Some("first"));
+    assert_eq!(
+        (texts(the_turn(&read)), &the_turn(&read).prompt_id),
+        (vec!["first"], &None)
+    );
+    projects.append(&[
+        plain("two"),
+        says("m2", "second"),
+        plain("three"),
+        says("m3", "third"),
+    ]);
+    let read = projects.read(&read.cursor, None, None);
+    assert_eq!(
+        read.turns.iter().map(texts).collect::<Vec<_>>(),
+        [["second"], ["third"]]
+    );
+}
+
+#[test]
+fn a_truncated_or_replaced_file_is_read_from_its_beginning() {
+    let projects = Projects::new();
+    projects.append(&[
+        user("P", "a long line, so that the next file is shorter"),
+        says("m", "one"),
+    ]);
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("one"));
+    fs::write(projects.transcript(), "").unwrap();
+    projects.append(&[user("Q", "x"), says("m", "two")]);
+    let read = projects.read(&read.cursor, Some("Q"), Some("two"));
+    assert_eq!(texts(the_turn(&read)), ["two"]);
+    let other = projects.dir.path().join("other");
+    append(
+        &other,
+        &[
+            user("R", "y"),
+            says("m", "three"),
+            says("m9", "a long line, longer than before"),
+        ],
+    );
+    fs::rename(other, projects.transcript()).unwrap();
+    let read = projects.read(&read.cursor, None, None);
+    assert_eq!(texts(the_turn(&read))[0], "three");
+}
+
+#[test]
+fn the_end_of_a_file_is_the_end_of_its_last_whole_line() {
+    let projects = Projects::new();
+    let path = projects.transcript();
+    let end = |text: &[u8]| {
+        fs::write(&path, text).unwrap();
+        Cursor::end_of(&path, projects.dir.path()).unwrap().offset
+    };
+    assert_eq!(end(b""), 0);
+    assert_eq!(end(b"torn"), 0);
+    assert_eq!(end(b"one\ntorn"), 4);
+    assert_eq!(end(&[b"one\n", [b'x'; 10_000].as_slice()].concat()), 4);
+    assert_eq!(end(&[[b'x'; 10_000].as_slice(), b"\n"].concat()), 10_001);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(
+        Cursor::end_of(&path, projects.dir.path()).unwrap(),
+        Cursor::start_of(&path)
+    );
+}
+
+/// Opens the path, which must be refused at once.
+fn assert_refused(projects: &Projects, path: &Path, word: &str) {
+    let begun = Instant::now();
+    let refused = open_transcript(path, projects.dir.path()).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_millis(200));
+    assert!(matches!(refused, TranscriptError::Refused { .. }), "{refused}");
+    assert!(refused.to_string().contains(word), "{refused}");
+}
+
+#[test]
+fn only_regular_files_of_ours_in_the_directory_are_opened() {
+    let projects = Projects::new();
+    let at = |name: &str| projects.dir.path().join("-home-u-proj").join(name);
+    nix::unistd::mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
+    assert_refused(&projects, &at("fifo"), "a FIFO");
+    fs::create_dir(at("dir")).unwrap();
+    assert_refused(&projects, &at("dir"), "a directory");
+    symlink("/dev/zero", at("zero")).unwrap();
+    assert_refused(&projects, &at("zero"), "a symbolic link");
+    assert_refused(&projects, Path::new("/dev/zero"), "not beneath");
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("t.jsonl"), "").unwrap();
+    assert_refused(&projects, &outside.path().join("t.jsonl"), "not beneath");
+    symlink(outside.path(), at("out")).unwrap();
+    assert_refused(&projects, &at("out").join("t.jsonl"), "not beneath");
+    assert_refused(
+        &projects,
+        &at("..")
+            .join("..")
+            .join(outside.path().file_name().unwrap())
+            .join("t.jsonl"),
+        "not",
+    );
+    symlink(outside.path().join("t.jsonl"), at("link")).unwrap();
+    assert_refused(&projects, &at("link"), "a symbolic link");
+    let missing = open_transcript(&at("missing"), projects.dir.path());
+    assert!(matches!(missing, Err(TranscriptError::Missing { .. })));
+    if nix::unistd::geteuid().is_root() {
+        fs::write(at("foreign"), "").unwrap();
+        std::os::unix::fs::chown(at("foreign"), Some(12345), None).unwrap();
+        assert_refused(&projects, &at("foreign"), "belongs to uid 12345");
+    }
+    fs::write(at("fine"), "").unwrap();
+    open_transcript(&at("fine"), projects.dir.path()).unwrap();
+}
+
+#[test]
+fn a_projects_directory_behind_a_link_is_the_directory() {
+    let projects = Projects::new();
+    projects.append(&[]);
+    let elsewhere = TempDir::new().unwrap();
+    let link = elsewhere.path().join("projects");
+    symlink(projects.dir.path(), &link).unwrap();
+    open_transcript(&link.join("-home-u-proj/session.jsonl"), &link).unwrap();
+    open_transcript(&projects.transcript(), &link).unwrap();
+}
+
+#[test]
+fn a_sparse_file_of_5_gb_is_given_up_in_bounded_time() {
+    let projects = Projects::new();
+    File::create(projects.transcript())
+        .unwrap()
+        .set_len(5 << 30)
+        .unwrap();
+    let start = Cursor::start_of(&projects.transcript());
+    let begun = Instant::now();
+    let request = TurnRequest {
+        catch_up: Duration::from_secs(5),
+        ..request(Some("P"), Some("words"))
+    };
+    let read = projects.reader().read_turn(&start, &request).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(the_turn(&read).partial);
+    assert_eq!(texts(the_turn(&read)), ["words"]);
+}
+
+fn same(theirs: &str, ours: &str) -> bool {
+    theirs == ours
+}
+
+fn contains(theirs: &str, ours: &str) -> bool {
+    theirs.contains(ours)
+}
+
+fn find(projects: &Projects, offset: u64, text: &str) -> (Found, Option<PromptId>) {
+    find_batch(
+        &projects.transcript(),
+        projects.dir.path(),
+        offset,
+        Wanted { text, same, contains },
+    )
+}
+
+#[test]
+fn a_batch_is_found_as_a_prompt_within_one_or_not_at_all() {
+    let projects = Projects::new();
+    projects.append(&[
+        user("P", "hello"),
+        says("m", "hello you"),
+        user("Q", "a draft, hello there"),
+    ]);
+    assert_eq!(
+        find(&projects, 0, "hello"),
+        (Found::Whole, Some(PromptId::new("P")))
+    );
+    assert_eq!(
+        find(&projects, 0, "a draft"),
+        (Found::Within, Some(PromptId::new("Q")))
+    );
+    assert_eq!(find(&projects, 0, "you"), (Found::Absent, None));
+}
+
+#[test]
+fn what_was_there_before_the_paste_is_no_witness() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "hello")]);
+    let offset = fs::metadata(projects.transcript()).unwrap().len();
+    assert_eq!(find(&projects, offset, "hello"), (Found::Absent, None));
+    projects.append(&[user("Q", "hello")]);
+    assert_eq!(
+        find(&projects, offset, "hello"),
+        (Found::Whole, Some(PromptId::new("Q")))
+    );
+}
+
+#[test]
+fn input_that_claude_queued_or_put_into_the_running_turn_is_found() {
+    let projects = Projects::new();
+    projects.append(&[
+        user("P", "go"),
+        json!({"type":"queue-operation","operation":"enqueue","content":"joined"}),
+        json!({"type":"queue-operation","operation":"enqueue","content":"waits"}),
+        json!({"type":"attachment","attachment":{"type":"queued_command","prompt":"joined"}}),
+    ]);
+    assert_eq!(
+        find(&projects, 0, "joined"),
+        (Found::Whole, Some(PromptId::new("P")))
+    );
+    assert_eq!(find(&projects, 0, "waits").0, Found::Whole);
+    projects.append(&[says("m", "done"), user("Q", "waits")]);
+    assert_eq!(
+        find(&projects, 0, "waits"),
+        (Found::Whole, Some(PromptId::new("Q")))
+    );
+}
+
+#[test]
+fn absent_is_only_said_if_everything_was_read() {
+    let projects = Projects::new();
+    assert_eq!(
+        find(&projects, 0, "x").0,
+        Found::Absent,
+        "the file is made with the first prompt"
+    );
+    assert_eq!(find(&projects, 7, "x").0, Found::Unreadable, "it was there once");
+    fs::write(projects.transcript(), r#"{"type":"user","mess"#).unwrap();
+    assert_eq!(
+        find(&projects, 0, "x").0,
+        Found::Unreadable,
+        "the last line is torn"
+    );
+    fs::remove_file(projects.transcript()).unwrap();
+    nix::unistd::mkfifo(&projects.transcript(), Mode::S_IRWXU).unwrap();
+    assert_eq!(find(&projects, 0, "x").0, Found::Unreadable);
+    let nowhere = find_batch(
+        Path::new("/nonexistent/t.jsonl"),
+        Path::new("/nonexistent"),
+        0,
+        Wanted {
+            text: "x",
+            same,
+            contains,
+        },
+    );
+    assert_eq!(nowhere.0, Found::Unreadable);
+}
