@@ -30,8 +30,8 @@ use ccmux_policy::screen::ScreenClass;
 use prompt_box::{Found, Sign};
 use rows::Row;
 
-/// How many rows above the box may speak about it: hints stand in the row just above its top rule.
-const HINT_ROWS: usize = 2;
+/// How many rows above the box speak about it: a hint stands right above its top rule.
+const HINT_ROWS: usize = 1;
 
 /// What one capture shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ fn with_box(rules: &Rules, rows: &[Row], found: Found) -> Screen {
     let below = &rows[found.bottom + 1..];
     let hints = &above[above.len().saturating_sub(HINT_ROWS)..];
     let says = |patterns: &[regex::Regex]| fits(hints, patterns) || fits(below, patterns);
-    let dialog = overlay(rules, &found, below);
+    let dialog = overlay(rules, &found, above, below);
     let queued = found
         .placeholder_text
         .as_deref()
@@ -88,12 +88,24 @@ fn with_box(rules: &Rules, rows: &[Row], found: Found) -> Screen {
     }
 }
 
-/// Why the keys would not go into the box, although it is there.
-fn overlay(rules: &Rules, found: &Found, below: &[Row]) -> Option<String> {
+/// Why the keys would not go into the box, or not to Claude, although it is there.
+fn overlay(rules: &Rules, found: &Found, above: &[Row], below: &[Row]) -> Option<String> {
     if found.sign == Sign::Shell {
         return Some("shell mode".to_owned());
     }
-    fits(below, rules.overlay_below()).then(|| rules.dialog(below).unwrap_or("overlay").to_owned())
+    let overlaid = fits(below, rules.overlay_below())
+        || fits(above, rules.overlay_above())
+        || found
+            .placeholder_text
+            .as_deref()
+            .is_some_and(|text| rules.overlay_placeholder(text));
+    let name = || {
+        rules
+            .dialog(below)
+            .or_else(|| rules.dialog(above))
+            .unwrap_or("overlay")
+    };
+    overlaid.then(|| name().to_owned())
 }
 
 /// No box: a dialog, the agent's last words, or something new.

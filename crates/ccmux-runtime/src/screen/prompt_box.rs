@@ -3,7 +3,7 @@
 //! Only Claude's own frame reaches the left edge and the full width of the screen: whatever a conversation or a dialog
 //! quotes is indented. So the last two rules of full width are the box's, or there is no box.
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::rows::{Look, Row};
 use super::rules::{BoxRules, Rules};
@@ -12,6 +12,8 @@ use super::rules::{BoxRules, Rules};
 const RULE_START: usize = 3;
 /// Columns that the sign, or the indent of a further row, takes.
 const INDENT: usize = 2;
+/// Columns at the right edge that text never reaches. Measured at 60 to 200 columns.
+const MARGIN: usize = 2;
 
 /// The prompt box.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,50 +61,49 @@ pub(super) struct Found {
     pub bottom: usize,
 }
 
-/// The box at the bottom of `rows`. There is none unless the last two rules of full width enclose one, with a row below.
+/// The box at the bottom of `rows`: what the last two rules enclose, if it has the shape of a box.
 pub(super) fn find(rules: &Rules, rows: &[Row]) -> Option<Found> {
     let rules = rules.prompt_box();
-    let width = rows.iter().map(|row| row.text.width()).max()?;
-    let is_rule = |row: &Row| is_rule(rules, row, width);
+    let is_rule = |row: &Row| is_rule(rules, row);
     let bottom = rows.iter().rposition(is_rule)?;
     let top = rows[..bottom].iter().rposition(is_rule)?;
+    let width = screen_width(rules, rows)?;
+    if !spans(&rows[top], width) || !spans(&rows[bottom], width) {
+        return None;
+    }
     let hidden_above = hidden(&rules.hidden_above, &rows[top].text);
     let hidden_below = hidden(&rules.hidden_below, &rows[bottom].text);
     let inner = &rows[top + 1..bottom];
     let sign = sign(rules, inner.first()?, hidden_above)?;
     let text = text(rules, inner, sign)?;
     let placeholder_text = placeholder(&text);
-    let shown = if placeholder_text.is_some() {
-        Vec::new()
-    } else {
-        text.iter().map(typed).collect()
-    };
+    let shown = if placeholder_text.is_some() { Vec::new() } else { text.iter().map(typed).collect() };
     let prompt_box = PromptBox {
         rows: without_blank_box(shown),
         hidden_above,
         hidden_below,
-        // One column more is kept for the cursor.
-        width: u16::try_from(width.saturating_sub(INDENT + 1)).unwrap_or(u16::MAX),
+        width: u16::try_from(width.saturating_sub(INDENT + MARGIN)).unwrap_or(u16::MAX),
         placeholder: placeholder_text.is_some(),
-        label: rows[top]
-            .text
-            .trim_matches(|c| c == rules.rule_glyph || c == ' ')
-            .to_owned(),
+        label: rows[top].text.trim_matches(|c| c == rules.rule_glyph || c == ' ').to_owned(),
     };
-    Some(Found {
-        prompt_box,
-        sign,
-        placeholder_text,
-        top,
-        bottom,
-    })
+    Some(Found { prompt_box, sign, placeholder_text, top, bottom })
 }
 
-fn is_rule(rules: &BoxRules, row: &Row, width: usize) -> bool {
+fn is_rule(rules: &BoxRules, row: &Row) -> bool {
     let glyph = rules.rule_glyph;
-    row.text.chars().take_while(|c| *c == glyph).count() >= RULE_START
-        && row.text.ends_with(glyph)
-        && row.text.width() == width
+    row.text.chars().take_while(|c| *c == glyph).count() >= RULE_START && row.text.ends_with(glyph)
+}
+
+/// The columns of the screen: those of the widest rule. Other rows say little: terminals and tables disagree about emoji.
+fn screen_width(rules: &BoxRules, rows: &[Row]) -> Option<usize> {
+    rows.iter().filter(|row| is_rule(rules, row)).map(|row| row.text.width()).max()
+}
+
+/// Whether a rule reaches from edge to edge. A label may hold characters about whose width opinions differ.
+fn spans(rule: &Row, width: usize) -> bool {
+    let shown = rule.text.width();
+    let doubtful = rule.text.chars().filter(|c| c.width() != Some(1)).count();
+    shown.abs_diff(width) <= doubtful
 }
 
 fn hidden(pattern: &regex::Regex, rule: &str) -> u32 {

@@ -80,6 +80,10 @@ struct FactRules {
 #[serde(deny_unknown_fields)]
 struct OverlayRules {
     #[serde(deserialize_with = "patterns")]
+    placeholder: Vec<Regex>,
+    #[serde(deserialize_with = "patterns")]
+    above: Vec<Regex>,
+    #[serde(deserialize_with = "patterns")]
     below: Vec<Regex>,
 }
 
@@ -149,6 +153,17 @@ impl Rules {
 
     pub(super) fn overlay_below(&self) -> &[Regex] {
         &self.overlay.below
+    }
+
+    pub(super) fn overlay_above(&self) -> &[Regex] {
+        &self.overlay.above
+    }
+
+    pub(super) fn overlay_placeholder(&self, text: &str) -> bool {
+        self.overlay
+            .placeholder
+            .iter()
+            .any(|pattern| pattern.is_match(text))
     }
 
     /// The first dialog rule that fits a row: rules in the file's order, so that the telling ones come first.

@@ -47,3 +47,35 @@ fn every_fixture_has_the_class_that_its_name_says() {
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn fuzz_dir() {
+    let Ok(dir) = std::env::var("FUZZ") else { return };
+    let rules = rules();
+    let mut bad = 0;
+    for e in std::fs::read_dir(dir).unwrap() {
+        let p = e.unwrap().path();
+        if p.extension().is_some_and(|e| e == "sent") {
+            let sent = std::fs::read_to_string(&p).unwrap();
+            let screen = classify(
+                &rules,
+                &std::fs::read_to_string(p.with_extension("ansi")).unwrap(),
+            );
+            let holds = box_holds(screen.prompt_box.as_ref(), &sent);
+            if holds != ccmux_policy::screen::BoxHolds::Ours {
+                bad += 1;
+                let b = screen.prompt_box.as_ref();
+                println!(
+                    "{p:?} {:?} {holds:?} hidden {:?} below {:?} rows {:?} width {:?} ours {:?}",
+                    screen.class,
+                    b.map(|b| b.hidden_above),
+                    b.map(|b| b.hidden_below),
+                    b.map(|b| b.rows.len()),
+                    b.map(|b| b.width),
+                    b.map(|b| wrap::row_count(&sent, b.width as usize))
+                );
+            }
+        }
+    }
+    println!("bad {bad}");
+}
