@@ -155,6 +155,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.command(&["kill-server"]).stderr(Stdio::null()).status();
+        // tmux leaves its socket behind.
+        let tmp = std::env::var_os("TMUX_TMPDIR").unwrap_or_else(|| "/tmp".into());
+        let directory = format!("tmux-{}", nix::unistd::getuid());
+        let _ = std::fs::remove_file(Path::new(&tmp).join(directory).join(&self.name));
     }
 }
 
@@ -231,7 +235,7 @@ mod starting {
     #[tokio::test]
     async fn the_working_directory_may_have_any_name() {
         let server = Server::new();
-        let cwd = server.path("a #{pane_id} %H $x; ;");
+        let cwd = server.path("a #{pane_id} %H ## $x; ;");
         std::fs::create_dir(&cwd).expect("made");
         let argv = vec!["tail".to_owned(), "-f".to_owned(), "/dev/null".to_owned()];
         let mut command = LaunchCommand {
@@ -240,12 +244,12 @@ mod starting {
         };
         let pane = server.tmux.respawn(command.clone()).await.expect("a pane");
         let place = |pane: &Pane| std::fs::read_link(format!("/proc/{}/cwd", pane.pid)).expect("a process");
-        assert_eq!(place(&pane), cwd);
+        until("it is there", async || place(&pane) == cwd).await;
         kill(Pid::from_raw(pane.pid), Signal::SIGKILL).expect("killed");
         server.dead().await;
         command.cwd = server.dir.path().to_owned();
         let pane = server.tmux.respawn(command).await.expect("a pane");
-        assert_eq!(place(&pane), server.dir.path());
+        until("it is there", async || place(&pane) == server.dir.path()).await;
     }
 
     #[tokio::test]
@@ -619,7 +623,7 @@ mod typing {
                 Ok(Typed::Refused(_)) => refused += 1,
                 Err(error) => panic!("round {rounds}: {error}"),
             }
-            server.dead().await;
+            assert_eq!(server.dead().await, ExitStatus::Signal(9));
             rounds += 1;
         }
         eprintln!("{rounds} rounds, {refused} refused");
@@ -722,6 +726,7 @@ mod looking {
             server.tmux.capture().await,
             Err(TerminalError::NoPane(_))
         ));
+        *server.tmux.pane.lock().expect("not poisoned") = Some(pane.id.clone());
         let typed = server.tmux.inject(guard(&pane), vec!["x".to_owned()]).await;
         assert!(matches!(typed, Ok(Typed::Refused(_))), "{typed:?}");
         let again = server.start_listening().await;
@@ -851,7 +856,7 @@ mod watching {
     #[tokio::test]
     async fn the_watch_ends_with_its_listener_and_takes_socket_and_pipe_along() {
         let server = Server::new();
-        server.start(&["cat"]).await;
+        let pane = server.start(&["cat"]).await;
         let mut watched = Watched::new(&server);
         watched.next().await;
         assert!(server.tmux.settings.sink_socket.exists());
@@ -861,6 +866,12 @@ mod watching {
             .expect("it ends")
             .expect("no panic");
         assert!(!server.tmux.settings.sink_socket.exists());
+        // tmux notices when it next has something to write.
+        server
+            .tmux
+            .inject(guard(&pane), vec!["text".to_owned()])
+            .await
+            .expect("typed");
         until("the pipe is gone", async || !is_piped(&server)).await;
     }
 }
