@@ -53,7 +53,7 @@ const PARENT_AGENT_VARIABLES: [&str; 14] = [
 ];
 
 /// Whole families: the messaging socket and its key, the daemon's own doors and settings, systemd's calls to the daemon.
-const SCRUBBED_PREFIXES: [&str; 5] = ["CLAUDE_CODE_MESSAGING_", "CCMUX_", "WATCHDOG_", "LISTEN_", "TMUX"];
+const SCRUBBED_PREFIXES: [&str; 4] = ["CLAUDE_CODE_MESSAGING_", "CCMUX_", "WATCHDOG_", "LISTEN_"];
 
 /// systemd's and the shell's words for one process only.
 const PROCESS_VARIABLES: [&str; 12] = [

@@ -14,9 +14,10 @@ fn launch(argv: &[&str], cwd: &Path) -> LaunchFile {
     }
 }
 
-/// Runs `run_launch` in a process of its own: this test binary, told to run only [`the_launcher_of_these_tests`].
-fn in_a_process(file: &Path) -> Output {
-    Command::new(std::env::current_exe().expect("this binary"))
+/// `run_launch` in a process of its own: this test binary, told to run only [`the_launcher_of_these_tests`].
+fn launcher(file: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this binary"));
+    command
         .args([
             "--exact",
             "agent::launch::tests::the_launcher_of_these_tests",
@@ -26,9 +27,12 @@ fn in_a_process(file: &Path) -> Output {
         .env("LAUNCH_FILE", file)
         .env("TERM", "tmux-256color")
         .env("TMUX_PANE", "%7")
-        .env("LEFT_BY_AN_OLD_SERVER", "1")
-        .output()
-        .expect("it runs")
+        .env("LEFT_BY_AN_OLD_SERVER", "1");
+    command
+}
+
+fn in_a_process(file: &Path) -> Output {
+    launcher(file).output().expect("it runs")
 }
 
 #[test]
@@ -73,38 +77,38 @@ fn the_program_gets_exactly_the_environment_and_what_the_pane_says() {
     assert!(!file.exists(), "the file is gone before the program runs");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn the_program_is_the_same_process_with_no_signal_ignored_or_blocked() {
     let dir = tempfile::tempdir().expect("a directory");
-    let script = "echo pid $$; grep -E '^Sig(Blk|Ign)' /proc/$$/status; pwd";
-    let file = write(dir.path(), &launch(&["sh", "-c", script], dir.path())).expect("written");
-    let child = Command::new(std::env::current_exe().expect("this binary"))
-        .args([
-            "--exact",
-            "agent::launch::tests::the_launcher_of_these_tests",
-            "--nocapture",
-            "-q",
-        ])
-        .env("LAUNCH_FILE", &file)
+    let argv = ["grep", "-E", "^(Pid|SigBlk|SigIgn):", "/proc/self/status"];
+    let file = write(dir.path(), &launch(&argv, dir.path())).expect("written");
+    let child = launcher(&file)
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("it runs");
     let pid = child.id();
     let printed = String::from_utf8(child.wait_with_output().expect("it ends").stdout).expect("text");
-    assert!(printed.contains(&format!("pid {pid}\n")), "{printed}");
-    assert!(
-        printed.contains(&format!(
-            "{}\n",
-            dir.path().canonicalize().expect("a path").display()
-        )),
-        "{printed}"
-    );
-    for set in printed.lines().filter_map(|line| line.strip_prefix("Sig")?.split_once('\t')) {
+    assert!(printed.contains(&format!("Pid:\t{pid}\n")), "{printed}");
+    let sets: Vec<&str> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("Sig")?.split('\t').nth(1))
+        .collect();
+    assert_eq!(sets.len(), 2, "{printed}");
+    for set in sets {
         // 32 and 33 are the C library's own: nobody can set them.
-        let signals = u64::from_str_radix(set.1, 16).expect("a mask") & 0x7fff_ffff;
+        let signals = u64::from_str_radix(set, 16).expect("a mask") & 0x7fff_ffff;
         assert_eq!(signals, 0, "{printed}");
     }
 }
+
+#[test]
+fn the_program_starts_in_its_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = write(dir.path(), &launch(&["pwd", "-P"], dir.path())).expect("written");
+    let printed = String::from_utf8(in_a_process(&file).stdout).expect("text");
+    let place = dir.path().canonicalize().expect("a path");
+    assert_eq!(printed.lines().last(), place.to_str());
 }
 
 #[test]
@@ -177,6 +181,7 @@ fn marks_of_a_parent_agent_and_words_for_the_daemon_are_scrubbed_and_the_users_s
         "HOME",
         "HTTPS_PROXY",
         "LANG",
+        "TMUX_TMPDIR",
     ];
     let names = fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -205,9 +205,14 @@ pub(super) fn literal(argument: &str) -> String {
     }
 }
 
-/// A text for the arguments that tmux expands like a status line: formats (`#{...}`) and times (`%H`).
+/// A text for an argument in which tmux expands formats (`#{...}`), like the directory of a new pane.
+pub(super) fn unformatted(text: &str) -> String {
+    text.replace('#', "##")
+}
+
+/// A text for an argument in which tmux expands formats and times (`%H`), like the command of a pipe.
 pub(super) fn unexpanded(text: &str) -> String {
-    text.replace('#', "##").replace('%', "%%")
+    unformatted(text).replace('%', "%%")
 }
 
 /// Arguments from string slices.

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use ccmux_policy::UnixMs;
 use ccmux_policy::event::ExitStatus;
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use super::client::{Nonce, args};
 use crate::terminal::Pane;
@@ -17,7 +18,7 @@ use crate::terminal::Pane;
 pub(super) fn list_pane(nonce: &Nonce, session: &str) -> Vec<String> {
     let ours = format!("#{{==:#{{@ccmux_pane}},{session}}}");
     let facts = format!(
-        "{}P #{{pane_id}} #{{pane_pid}} #{{pane_dead}} c#{{pane_dead_status}} s#{{pane_dead_signal}} #{{pane_in_mode}} \
+        "{}P #{{pid}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} c#{{pane_dead_status}} s#{{pane_dead_signal}} #{{pane_in_mode}} \
          #{{pane_width}} #{{pane_height}} #{{session_id}} #{{pane_title}}",
         nonce.as_str()
     );
@@ -54,6 +55,8 @@ pub(super) fn screen(nonce: &Nonce, pane: &str) -> Vec<String> {
 pub(super) struct Facts {
     /// Our pane.
     pub(super) pane: Option<Pane>,
+    /// The tmux server.
+    pub(super) server: Option<Pid>,
     /// The visible rows.
     pub(super) screen: Option<String>,
     /// The sessions that show our pane: more than one if the user groups sessions or links the window.
@@ -84,7 +87,8 @@ impl Facts {
     }
 
     fn read_line(&mut self, nonce: &Nonce, line: &str) {
-        if let Some((pane, session)) = nonce.strip(line, "P ").and_then(read_pane) {
+        if let Some((server, pane, session)) = nonce.strip(line, "P ").and_then(read_pane) {
+            self.server = Some(server);
             self.sessions.insert(session);
             // Two panes with our mark can't be made by us; the first is as good as any and stays the same.
             self.pane.get_or_insert(pane);
@@ -105,9 +109,10 @@ impl Facts {
     }
 }
 
-fn read_pane(fields: &str) -> Option<(Pane, String)> {
-    let mut fields = fields.splitn(10, ' ');
+fn read_pane(fields: &str) -> Option<(Pid, Pane, String)> {
+    let mut fields = fields.splitn(11, ' ');
     let mut next = || fields.next();
+    let server = next()?.parse().ok().filter(|pid| *pid > 1).map(Pid::from_raw)?;
     let (id, pid, dead, code, signal) = (next()?, next()?, next()?, next()?, next()?);
     let (in_mode, width, height, session, title) = (next()?, next()?, next()?, next()?, next()?);
     let pane = Pane {
@@ -119,7 +124,7 @@ fn read_pane(fields: &str) -> Option<(Pane, String)> {
         height: height.parse().ok()?,
         title: title.to_owned(),
     };
-    Some((pane, session.to_owned()))
+    Some((server, pane, session.to_owned()))
 }
 
 /// `c0 s` → code 0; `c s9` or `c sKILL` (systems differ) → signal 9; neither, right after the end: not known yet.
@@ -167,7 +172,7 @@ mod tests {
         let facts = read(
             &nonce,
             &[
-                "@P %3 77 0 c s 0 160 48 $1 ✳ a  title",
+                "@P 9 %3 77 0 c s 0 160 48 $1 ✳ a  title",
                 "C 9 0 0 $1",
                 "S",
                 "@C 5 0 0 $1",
@@ -190,7 +195,7 @@ mod tests {
     #[test]
     fn only_clients_that_can_type_and_see_the_pane_count() {
         let nonce = Nonce::random();
-        let pane = "@P %3 77 0 c s 0 160 48 $1 t";
+        let pane = "@P 9 %3 77 0 c s 0 160 48 $1 t";
         let facts = read(
             &nonce,
             &[

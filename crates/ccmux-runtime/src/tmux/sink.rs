@@ -16,8 +16,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
 };
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt, Interest};
+use tokio::net::unix::pipe;
 use tokio::net::{UnixListener, UnixStream};
 
 /// How long a sink that has connected may take to hand over.
@@ -124,24 +124,22 @@ fn receive_flags() -> RecvFlags {
 }
 
 /// The reading end of the pane's output.
-#[derive(Debug)]
-pub(super) struct PaneOutput(AsyncFd<OwnedFd>);
+pub(super) struct PaneOutput(Box<dyn AsyncRead + Send + Sync + Unpin>);
 
 impl PaneOutput {
+    /// tmux gives its pipes two ends of a socket pair; a pipe proper would do as well, anything else can't be waited for.
     fn new(descriptor: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&descriptor, true)?;
-        // A regular file can't be waited for: this is where it would fail.
-        Ok(Self(AsyncFd::register_with_interest(descriptor, Interest::READABLE)?))
+        let mode = rustix::fs::fstat(&descriptor)?.st_mode;
+        Ok(Self(match rustix::fs::FileType::from_raw_mode(mode) {
+            rustix::fs::FileType::Socket => Box::new(UnixStream::from_std(descriptor.into())?),
+            _ => Box::new(pipe::Receiver::from_owned_fd(descriptor)?),
+        }))
     }
 
     /// Waits for bytes; 0 is the end of the pipe.
-    pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let mut ready = self.0.readable().await?;
-            if let Ok(result) = ready.try_io(|output| Ok(rustix::io::read(output.get_ref(), &mut *buffer)?)) {
-                return result;
-            }
-        }
+    pub(super) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).await
     }
 }
 
@@ -163,7 +161,7 @@ mod tests {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         hand_over(reader.as_fd(), &path).expect("handed over");
         drop(reader);
-        let output = listener.accept().await.expect("an output");
+        let mut output = listener.accept().await.expect("an output");
         writer.write_all(b"hello").expect("written");
         let mut buffer = [0u8; 16];
         assert_eq!(output.read(&mut buffer).await.expect("bytes"), 5);
@@ -186,7 +184,7 @@ mod tests {
         let (reader, writer) = io::pipe().expect("a pipe");
         hand_over(reader.as_fd(), &path).expect("handed over");
         drop(writer);
-        let output = listener.accept().await.expect("the true one");
+        let mut output = listener.accept().await.expect("the true one");
         assert_eq!(output.read(&mut [0u8; 4]).await.expect("the end"), 0);
     }
 }

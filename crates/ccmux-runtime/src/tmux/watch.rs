@@ -64,10 +64,10 @@ impl Watcher<'_> {
         let mut pause = PAUSES.0;
         loop {
             match self.mount(listener).await {
-                Ok(output) => {
+                Ok(mut output) => {
                     tracing::debug!(event = "pane.watched");
                     // Only a pipe that carried something earns a mount without a pause.
-                    if self.read(&output).await? {
+                    if self.read(&mut output).await? {
                         pause = PAUSES.0;
                         continue;
                     }
@@ -95,7 +95,7 @@ impl Watcher<'_> {
     }
 
     /// Reads to the end of the pipe; says whether anything came.
-    async fn read(&self, output: &PaneOutput) -> Result<bool, Deaf> {
+    async fn read(&self, output: &mut PaneOutput) -> Result<bool, Deaf> {
         let mut buffer = vec![0u8; 64 * 1024];
         let mut phase = Phase::Fresh;
         let mut silent_at = Instant::now() + self.tmux.settings.silence_timeout;
