@@ -1,1 +1,91 @@
-fn main() {}
+//! Every developer command of ccmux, one file each: `cargo xtask COMMAND`.
+//!
+//! | module | command |
+//! |---|---|
+//! | [`check`] | what CI runs: format, lints, tidy, tests |
+//! | [`test`] | all tests, the end-to-end ones last |
+//! | [`tidy`] | what the compiler can't check: layers, docs, words |
+//! | [`demo`] | one message through ccmux, before your eyes |
+//! | [`cargo`], [`tmux`] | the two programs that the commands need |
+
+mod cargo;
+mod check;
+mod demo;
+mod test;
+mod tidy;
+mod tmux;
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer commands of ccmux
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// What CI runs: format, lints, tidy, tests
+    Check,
+    /// Run every test, the end-to-end ones last; installs tmux if it is missing
+    Test {
+        /// Passed on to the test programs: a name to filter by, `--nocapture`
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Run the end-to-end tests alone
+    E2e {
+        /// Passed on to the test programs
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Check what the compiler can't: layers, docs, settings file, words
+    Tidy {
+        /// Update what can be updated by itself: the hash in docs/PROTOCOL.md
+        #[arg(long)]
+        fix: bool,
+    },
+    /// Show one message on its way through ccmux, with a small agent that stands in for Claude Code
+    Demo,
+}
+
+/// Something this machine lacks; exit code 69.
+#[derive(Debug)]
+pub struct Unavailable(pub String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            if error.is::<Unavailable>() {
+                ExitCode::from(69)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Check => check::run(),
+        Command::Test { arguments } => test::run(&arguments),
+        Command::E2e { arguments } => test::run_end_to_end(&arguments),
+        Command::Tidy { fix } => tidy::run(fix),
+        Command::Demo => demo::run(),
+    }
+}

@@ -100,6 +100,15 @@ pub struct McpStatus {
     pub port: Option<u16>,
 }
 
+/// Where the agent's pane is, for `ccmux attach`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TmuxStatus {
+    /// tmux's `-L` name; absent for its default server.
+    pub socket: Option<String>,
+    /// The session's name.
+    pub session: String,
+}
+
 /// The whole answer to `status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -130,6 +139,9 @@ pub struct Status {
     /// The HTTP server.
     #[serde(default)]
     pub mcp: McpStatus,
+    /// Where the agent's pane is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tmux: Option<TmuxStatus>,
 }
 
 /// The answer to `why`: is the gate open, and if not, why.

@@ -1,0 +1,77 @@
+//! The ways a command ends other than well, and their exit codes, which are part of the contract.
+
+use std::fmt::Display;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ccmux_wire::control::{ErrorCode, Reply};
+
+/// Why a command did not do what it was asked. Usage (exit code 2) is clap's business.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    TimedOut(String),
+    #[error("refused: {0}")]
+    Refused(String),
+    #[error("uncertain: {0}")]
+    Uncertain(String),
+    #[error("daemon not reachable at {}: {why}: {remedy}", socket.display())]
+    Unreachable {
+        socket: PathBuf,
+        why: String,
+        remedy: &'static str,
+    },
+    #[error("can't write the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// What a reply that is not ok means for the caller.
+    pub fn of_reply(reply: &Reply) -> Self {
+        let error = reply
+            .error
+            .clone()
+            .unwrap_or_else(|| "the daemon gave no reason".to_owned());
+        match reply.code {
+            Some(
+                ErrorCode::BadFrame | ErrorCode::BadVersion | ErrorCode::NotAllowed | ErrorCode::Rejected,
+            ) => Self::Refused(error),
+            Some(ErrorCode::TimedOut) => Self::TimedOut(error),
+            Some(ErrorCode::Uncertain) => Self::Uncertain(error),
+            Some(ErrorCode::Internal) | None => Self::Failed(error),
+        }
+    }
+
+    /// A reply that can't be read: mostly a daemon of another version.
+    pub fn of_nonsense(error: impl Display) -> Self {
+        Self::Failed(format!(
+            "the daemon's answer is not understood ({error}): compare `ccmux --version` and `ccmuxd --version`"
+        ))
+    }
+
+    /// Says it on stderr, in one line, and gives the exit code. Whoever closed our stdout wants no word about it.
+    pub fn report(&self) -> ExitCode {
+        if self.is_closed_pipe() {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("ccmux: {self}");
+        self.exit_code().into()
+    }
+
+    fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Failed(_) | Self::Output(_) => 1,
+            Self::TimedOut(_) => 3,
+            Self::Refused(_) => 4,
+            Self::Uncertain(_) => 5,
+            Self::Unreachable { .. } => 6,
+        }
+    }
+}

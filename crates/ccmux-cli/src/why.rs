@@ -1,0 +1,52 @@
+//! `ccmux why`: is the gate open, and if not, why not, and what would open it. The first line is the answer.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ccmux_wire::control::Request;
+use ccmux_wire::status::Why;
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::paper::{Ink, Paper, harmless};
+
+pub fn run(dir: &Path) -> Result<(), Failure> {
+    let answer = Client::ask(dir, Request::Why)?;
+    let why = answer
+        .reply
+        .why
+        .ok_or_else(|| Failure::of_nonsense("it holds no reason"))?;
+    io::stdout().write_all(in_words(&why, Paper::stdout()).as_bytes())?;
+    Ok(())
+}
+
+fn in_words(why: &Why, paper: Paper) -> String {
+    let ink = if why.gate == "open" {
+        Ink::Green
+    } else {
+        Ink::Yellow
+    };
+    let mut text = format!("{}\n", paper.ink(ink, &harmless(&why.gate)));
+    let mut row = |name: &str, value: &str| {
+        text.push_str(&format!("{} {}\n", paper.ink(Ink::Dim, name), harmless(value)));
+    };
+    if !why.opens_when.is_empty() {
+        row("opens when", &why.opens_when);
+    }
+    row("next look", &next_look(why.next_look_ms));
+    for evidence in &why.evidence {
+        row("evidence", evidence);
+    }
+    for event in &why.recent {
+        row("recent", event);
+    }
+    text
+}
+
+fn next_look(in_ms: Option<u64>) -> String {
+    match in_ms {
+        None => "at the next event".to_owned(),
+        Some(ms @ ..1000) => format!("in {ms} ms"),
+        Some(ms) => format!("in {} s", ms.div_ceil(1000)),
+    }
+}

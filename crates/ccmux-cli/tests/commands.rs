@@ -1,0 +1,457 @@
+//! `ccmux` against a daemon that says canned lines on a real socket: exit codes, output, and the frames it is asked.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Serves one client in a thread: reads one line, says its lines, then waits for the client to go, or hangs up.
+struct Daemon {
+    dir: TempDir,
+    thread: JoinHandle<Value>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    Waits,
+    HangsUp,
+}
+
+fn runtime_dir() -> TempDir {
+    tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir()
+        .unwrap()
+}
+
+fn daemon(replies: &[Value], then: Then) -> Daemon {
+    let dir = runtime_dir();
+    let listener = UnixListener::bind(socket_in(&dir)).unwrap();
+    let lines: String = replies.iter().map(|reply| format!("{reply}\n")).collect();
+    let thread = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = String::new();
+        BufReader::new(&stream).read_line(&mut request).unwrap();
+        let _ = stream.write_all(lines.as_bytes());
+        if then == Then::Waits {
+            let _ = stream.read(&mut [0]);
+        }
+        serde_json::from_str(&request).unwrap_or(Value::Null)
+    });
+    Daemon { dir, thread }
+}
+
+fn socket_in(dir: &TempDir) -> PathBuf {
+    dir.path().join("control.sock")
+}
+
+impl Daemon {
+    /// The request it read; null if nobody asked.
+    fn heard(self) -> Value {
+        drop(UnixStream::connect(socket_in(&self.dir)));
+        self.thread.join().unwrap()
+    }
+}
+
+fn ccmux(dir: &TempDir, line: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccmux"));
+    command
+        .env_clear()
+        .env("CCMUX_RUNTIME_DIR", dir.path())
+        .env("TZ", "UTC")
+        .env("PATH", "/nowhere")
+        .args(line);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(command: &mut Command) -> Ended {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+fn receipt(state: &str) -> Value {
+    json!({"id": "m-17", "channel": "phone", "state": state, "accepted_at": 1, "proof": "hook"})
+}
+
+fn status() -> Value {
+    json!({"ok": true, "status": {
+        "state": "busy", "since": 1_740_000_000_000_i64, "reason": "a turn runs", "session": "abc123",
+        "agent": {"pid": 4711, "version": "2.1.332", "restarts": 2}, "queue": {"messages": 3, "bytes": 2048},
+        "channels": [{"name": "default", "direction": "in", "state": "open"},
+                     {"name": "phone", "direction": "in", "state": "refused: a symlink"}],
+        "subscribers": 1, "degraded": ["mcp"], "last_seq": 7, "daemon_pid": 12, "daemon_version": "0.1.0",
+        "newer": "field"}})
+}
+
+#[test]
+fn send_is_done_once_accepted() {
+    let daemon = daemon(
+        &[json!({"ok": true, "receipt": receipt("accepted")})],
+        Then::Waits,
+    );
+    let ended = run(&mut ccmux(
+        &daemon.dir,
+        &["send", "-c", "phone", "--id", "m-17", "hello", "you"],
+    ));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(
+        ended.stdout.starts_with("accepted: m-17 on phone"),
+        "{}",
+        ended.stdout
+    );
+    let frame = json!({"v": 1, "type": "send", "channel": "phone", "content": "hello you", "id": "m-17",
+        "wait": "accepted"});
+    assert_eq!(daemon.heard(), frame);
+}
+
+#[test]
+fn send_reads_stdin_for_a_dash() {
+    let daemon = daemon(
+        &[json!({"ok": true, "receipt": receipt("accepted")})],
+        Then::Waits,
+    );
+    let mut child = ccmux(&daemon.dir, &["send", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all("one\n两\n".as_bytes())
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(daemon.heard()["content"], "one\n两");
+}
+
+#[test]
+fn send_prints_the_answer_it_waited_for() {
+    let reply = json!({"ok": true, "receipt": receipt("answered"), "answer": "42\nof course"});
+    let daemon = daemon(&[reply], Then::Waits);
+    let ended = run(&mut ccmux(
+        &daemon.dir,
+        &["send", "--wait", "answered", "--timeout", "60", "x"],
+    ));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "42\nof course\n"));
+    let frame = daemon.heard();
+    assert_eq!(
+        (&frame["wait"], &frame["timeout_s"]),
+        (&json!("answered"), &json!(60))
+    );
+}
+
+#[test]
+fn send_prints_the_receipt_as_it_came() {
+    let mut receipt = receipt("delivered");
+    receipt["newer"] = json!("field");
+    let daemon = daemon(&[json!({"ok": true, "receipt": receipt})], Then::Waits);
+    let ended = run(&mut ccmux(
+        &daemon.dir,
+        &["send", "--wait", "delivered", "--json", "x"],
+    ));
+    assert_eq!(ended.code, Some(0));
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), receipt);
+}
+
+#[test]
+fn every_bad_end_of_a_message_has_its_exit_code() {
+    let refused = |code: &str| json!({"ok": false, "code": code, "error": "because"});
+    let with = |state: &str| json!({"ok": true, "receipt": receipt(state)});
+    let ends = [
+        (refused("internal"), 1),
+        (with("failed"), 1),
+        (with("expired"), 1),
+        (with("accepted"), 1),
+        (refused("timed_out"), 3),
+        (refused("rejected"), 4),
+        (refused("not_allowed"), 4),
+        (refused("bad_version"), 4),
+        (refused("uncertain"), 5),
+        (with("uncertain"), 5),
+    ];
+    for (reply, code) in ends {
+        let daemon = daemon(std::slice::from_ref(&reply), Then::Waits);
+        let ended = run(&mut ccmux(&daemon.dir, &["send", "--wait", "delivered", "x"]));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{reply}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_receipt_is_printed_for_bad_ends_too() {
+    let reply = json!({"ok": false, "code": "timed_out", "error": "because", "receipt": receipt("accepted")});
+    let daemon = daemon(&[reply], Then::Waits);
+    let ended = run(&mut ccmux(
+        &daemon.dir,
+        &["send", "--wait", "answered", "--json", "x"],
+    ));
+    assert_eq!(ended.code, Some(3));
+    assert_eq!(
+        serde_json::from_str::<Value>(&ended.stdout).unwrap(),
+        receipt("accepted")
+    );
+}
+
+#[test]
+fn a_daemon_that_hangs_is_left_when_the_time_is_up() {
+    let daemon = daemon(&[], Then::Waits);
+    let started = Instant::now();
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "--timeout", "1", "x"]));
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(started.elapsed() < Duration::from_secs(8));
+}
+
+#[test]
+fn a_daemon_that_dies_before_it_answers_leaves_the_message_uncertain() {
+    let daemon = daemon(&[], Then::HangsUp);
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "x"]));
+    assert_eq!(ended.code, Some(5));
+    assert!(ended.stderr.contains("--id"), "{}", ended.stderr);
+}
+
+#[test]
+fn without_a_daemon_the_socket_and_the_remedy_are_named() {
+    for line in [
+        &["status"][..],
+        &["why"],
+        &["screen"],
+        &["tail"],
+        &["channels"],
+        &["send", "x"],
+    ] {
+        let dir = runtime_dir();
+        let ended = run(&mut ccmux(&dir, line));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(6), ""), "{line:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        let socket = socket_in(&dir);
+        assert!(
+            ended.stderr.contains(socket.to_str().unwrap()),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains("start ccmuxd"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_directory_that_others_can_enter_is_not_trusted() {
+    let daemon = daemon(&[status()], Then::Waits);
+    fs::set_permissions(daemon.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "secret"]));
+    assert_eq!(ended.code, Some(6));
+    assert!(ended.stderr.contains("open to other users"), "{}", ended.stderr);
+    assert_eq!(daemon.heard(), Value::Null);
+}
+
+#[test]
+fn wrong_usage_is_two() {
+    let dir = runtime_dir();
+    for line in [
+        &["send"][..],
+        &["explode"],
+        &[],
+        &["send", "--wait", "never", "x"],
+        &["tail", "--alerts", "--turns"],
+    ] {
+        let ended = run(&mut ccmux(&dir, line));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{line:?}");
+    }
+}
+
+#[test]
+fn status_is_readable_and_plain() {
+    let daemon = daemon(&[status()], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["status"]));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for words in [
+        "busy for ",
+        "a turn runs",
+        "abc123",
+        "version 2.1.332, pid 4711",
+        "3 messages, 2 KiB",
+        "default, phone (refused: a symlink)",
+        "mcp",
+        "version 0.1.0, pid 12",
+    ] {
+        assert!(ended.stdout.contains(words), "{words} in {}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains('\x1b'));
+}
+
+#[test]
+fn status_json_is_what_the_daemon_said() {
+    let daemon = daemon(&[status()], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["status", "--json"]));
+    assert_eq!(ended.stdout.lines().count(), 1);
+    assert_eq!(
+        serde_json::from_str::<Value>(&ended.stdout).unwrap(),
+        status()["status"]
+    );
+    assert_eq!(daemon.heard(), json!({"v": 1, "type": "status"}));
+}
+
+#[test]
+fn channels_are_listed() {
+    let daemon_for_people = daemon(&[status()], Then::Waits);
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &["channels"]));
+    assert_eq!(
+        ended.stdout,
+        "in   default  open\nin   phone    refused: a symlink\n"
+    );
+    let daemon = daemon(&[status()], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["channels", "--json"]));
+    assert_eq!(
+        serde_json::from_str::<Value>(&ended.stdout).unwrap(),
+        status()["status"]["channels"]
+    );
+}
+
+#[test]
+fn why_begins_with_the_answer() {
+    let why = json!({"gate": "closed: draft: somebody's text is in the box", "opens_when": "the box is empty",
+        "next_look_ms": 1500, "evidence": ["screen: draft"], "recent": ["12 Stop"]});
+    let daemon = daemon(&[json!({"ok": true, "why": why})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["why"]));
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "closed: draft: somebody's text is in the box",
+            "opens when the box is empty",
+            "next look in 2 s",
+            "evidence screen: draft",
+            "recent 12 Stop"
+        ]
+    );
+}
+
+#[test]
+fn the_screen_keeps_its_colours_only_where_asked() {
+    let daemon_for_people = daemon(
+        &[json!({"ok": true, "screen": "a\x1b]0;t\x07\n❯\u{a0}\n"})],
+        Then::Waits,
+    );
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &["screen"]));
+    assert_eq!(ended.stdout, "a\u{fffd}]0;t\u{fffd}\n❯\u{a0}\n");
+    let daemon = daemon(&[json!({"ok": true, "screen": "\x1b[1ma"})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["screen", "--ansi"]));
+    assert_eq!(ended.stdout, "\x1b[1ma\x1b[0m\n");
+    assert_eq!(daemon.heard(), json!({"v": 1, "type": "screen", "ansi": true}));
+}
+
+fn turn(seq: u64, text: &str) -> Value {
+    json!({"seq": seq, "ts": 0, "session": "s", "in_reply_to": [{"id": "m-17", "channel": "phone"}],
+        "turn": [{"type": "text", "text": text}]})
+}
+
+#[test]
+fn tail_shows_turns_and_alerts_until_the_daemon_goes() {
+    let alert = json!({"seq": 8, "ts": 0, "alert": {"kind": "stuck", "message": "look"}});
+    let daemon = daemon(&[json!({"ok": true}), turn(7, "Green."), alert], Then::HangsUp);
+    let ended = run(&mut ccmux(&daemon.dir, &["tail", "--since", "6"]));
+    assert_eq!(
+        ended.stdout,
+        "00:00:00 #7 in reply to m-17 on phone\nGreen.\n\n00:00:00 #8 alert stuck: look\n\n"
+    );
+    assert_eq!(ended.code, Some(6));
+    assert_eq!(daemon.heard(), json!({"v": 1, "type": "subscribe", "since": 6}));
+}
+
+#[test]
+fn tail_json_passes_the_lines_on() {
+    let daemon = daemon(
+        &[json!({"ok": true}), turn(7, "a"), json!({"seq": 8, "new": 1})],
+        Then::HangsUp,
+    );
+    let ended = run(&mut ccmux(&daemon.dir, &["tail", "--json", "--turns"]));
+    assert_eq!(
+        ended.stdout,
+        format!("{}\n{}\n", turn(7, "a"), json!({"seq": 8, "new": 1}))
+    );
+    assert_eq!(daemon.heard()["only"], "turns");
+}
+
+#[test]
+fn tail_says_where_to_go_on_when_it_was_too_slow() {
+    let daemon = daemon(
+        &[turn(7, "a"), json!({"bye": "too slow", "last_seq": 7})],
+        Then::HangsUp,
+    );
+    let ended = run(&mut ccmux(&daemon.dir, &["tail"]));
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("--since 7"), "{}", ended.stderr);
+}
+
+#[test]
+fn whoever_closes_the_pipe_hears_nothing_about_it() {
+    let many: Vec<Value> = (0..5000).map(|seq| turn(seq, "some text")).collect();
+    let daemon = daemon(&many, Then::HangsUp);
+    let mut child = ccmux(&daemon.dir, &["tail"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap().as_str()
+        ),
+        (Some(0), "")
+    );
+}
+
+#[test]
+fn attach_becomes_tmux_with_the_names_the_daemon_told() {
+    let mut reply = status();
+    reply["status"]["tmux"] = json!({"socket": "s1", "session": "mine"});
+    let daemon = daemon(&[reply], Then::Waits);
+    let tools = runtime_dir();
+    std::os::unix::fs::symlink("/bin/echo", tools.path().join("tmux")).unwrap();
+    let ended = run(ccmux(&daemon.dir, &["attach", "--read-only"]).env("PATH", tools.path()));
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "-L s1 attach-session -t =mine -r\n")
+    );
+}
+
+#[test]
+fn attach_without_tmux_says_what_to_install() {
+    let ended = run(&mut ccmux(&runtime_dir(), &["attach"]));
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("install tmux"), "{}", ended.stderr);
+}
+
+#[test]
+fn it_says_its_version_and_completes_for_shells() {
+    let dir = runtime_dir();
+    assert_eq!(
+        run(&mut ccmux(&dir, &["--version"])).stdout,
+        concat!("ccmux ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+    assert!(
+        run(&mut ccmux(&dir, &["completions", "bash"]))
+            .stdout
+            .contains("_ccmux")
+    );
+}

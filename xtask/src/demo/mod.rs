@@ -1,0 +1,4 @@
+//! demo
+pub fn run() -> anyhow::Result<()> {
+    Ok(())
+}
