@@ -26,6 +26,8 @@ pub enum Mark {
     Failure,
     /// `  ⎿  what came of it`, close to the entry before.
     Result,
+    /// `  ⎿  text`, with blanks only, as below queued prompts and running tools.
+    Detail,
     /// Plain grey text.
     Note,
     /// `✻ Churned for 3s · done 10:46 PM`
@@ -45,8 +47,13 @@ pub struct Entry {
 impl Entry {
     pub fn new(mark: Mark, text: &str) -> Self {
         let from = text.len().saturating_sub(TEXT_KEPT);
-        let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        Self { mark, text: printable(&text[from..]) }
+        let from = (from..text.len())
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
+        Self {
+            mark,
+            text: printable(&text[from..]),
+        }
     }
 
     /// The entry as rows, a blank one before it where it is not close to the last.
@@ -54,12 +61,16 @@ impl Entry {
         let (first, rest, colour) = self.looks();
         let room = width.saturating_sub(wrap::columns(rest)).max(2);
         let mut rows = Vec::new();
-        if !matches!(self.mark, Mark::Result | Mark::Banner) {
+        if !matches!(self.mark, Mark::Result | Mark::Detail | Mark::Banner) {
             rows.push(String::new());
         }
         for line in self.text.trim_end().split('\n') {
             for range in wrap::rows_of(line, room) {
-                let prefix = if rows.iter().any(|row| !row.is_empty()) { rest } else { first };
+                let prefix = if rows.iter().any(|row| !row.is_empty()) {
+                    rest
+                } else {
+                    first
+                };
                 rows.push(format!("{prefix}{colour}{}{RESET}", &line[range]));
             }
         }
@@ -77,6 +88,7 @@ impl Entry {
             Mark::Tool => ("\x1b[38;5;246m●\x1b[0m ", "  ", BOLD),
             Mark::Failure => ("\x1b[38;5;211m●\x1b[0m ", "  ", RED),
             Mark::Result => ("  \x1b[38;5;246m⎿ \u{a0}", "     ", GREY),
+            Mark::Detail => ("  \x1b[38;5;246m⎿  ", "     ", GREY),
             Mark::Note => ("  ", "  ", GREY),
             Mark::Done => ("\x1b[38;5;246m✻ ", "  ", GREY),
             Mark::Shell => ("\x1b[38;5;211m\x1b[48;5;59m! ", "  ", MODE),
@@ -85,10 +97,13 @@ impl Entry {
     }
 }
 
+/// The rows of an entry at a width.
+type Drawn = (usize, Vec<String>);
+
 /// The entries, oldest first.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    entries: Vec<(Entry, Option<(usize, Vec<String>)>)>,
+    entries: Vec<(Entry, Option<Drawn>)>,
     /// Entries ever added and taken back: numbers the entries for those who print them once.
     first: usize,
 }
@@ -141,7 +156,11 @@ impl Conversation {
     /// Rows of the entries from this number on, for a screen that scrolls by itself.
     pub fn rows_from(&self, number: usize, width: usize) -> Vec<String> {
         let skip = number.saturating_sub(self.first);
-        self.entries.iter().skip(skip).flat_map(|(entry, _)| entry.rows(width)).collect()
+        self.entries
+            .iter()
+            .skip(skip)
+            .flat_map(|(entry, _)| entry.rows(width))
+            .collect()
     }
 }
 

@@ -13,10 +13,23 @@ use crate::wrap;
 /// What a dialog asks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    Bash { command: String, about: String },
-    Write { path: String, content: String },
-    Other { tool: String, input: String },
-    Ask { header: String, question: String, options: Vec<(String, String)> },
+    Bash {
+        command: String,
+        about: String,
+    },
+    Write {
+        path: String,
+        content: String,
+    },
+    Other {
+        tool: String,
+        input: String,
+    },
+    Ask {
+        header: String,
+        question: String,
+        options: Vec<(String, String)>,
+    },
     Plan,
     Status(Vec<(String, String)>),
 }
@@ -50,19 +63,31 @@ pub struct Block {
 
 impl Dialog {
     pub fn new(kind: Kind, cwd: &str) -> Self {
-        Self { kind, marked: 0, typed: String::new(), cwd: cwd.to_owned() }
+        Self {
+            kind,
+            marked: 0,
+            typed: String::new(),
+            cwd: cwd.to_owned(),
+        }
     }
 
     /// The dialog that a tool call needs.
     pub fn of_call(call: &Call, cwd: &str) -> Self {
         let kind = match call.name.as_str() {
-            "Bash" => {
-                Kind::Bash { command: call.text("command").into(), about: call.text("description").into() }
-            }
-            "Write" => Kind::Write { path: call.text("file_path").into(), content: call.text("content").into() },
+            "Bash" => Kind::Bash {
+                command: call.text("command").into(),
+                about: call.text("description").into(),
+            },
+            "Write" => Kind::Write {
+                path: call.text("file_path").into(),
+                content: call.text("content").into(),
+            },
             "AskUserQuestion" => question(&call.input["questions"][0]),
             "ExitPlanMode" => Kind::Plan,
-            tool => Kind::Other { tool: tool.into(), input: call.input.to_string() },
+            tool => Kind::Other {
+                tool: tool.into(),
+                input: call.input.to_string(),
+            },
         };
         Self::new(kind, cwd)
     }
@@ -121,7 +146,9 @@ impl Dialog {
 
     fn digit(&mut self, text: &str) -> Option<Answer> {
         let mut chars = text.chars();
-        let (Some(digit), None) = (chars.next(), chars.next()) else { return None };
+        let (Some(digit), None) = (chars.next(), chars.next()) else {
+            return None;
+        };
         let option = digit.to_digit(10)?.checked_sub(1)? as usize;
         if option >= self.options().len() {
             return None;
@@ -131,10 +158,14 @@ impl Dialog {
     }
 
     fn take(&self, option: usize) -> Option<Answer> {
-        let Kind::Ask { options, .. } = &self.kind else { return Some(Answer::Pick(option)) };
+        let Kind::Ask { options, .. } = &self.kind else {
+            return Some(Answer::Pick(option));
+        };
         match option {
             at if at < options.len() => Some(Answer::Pick(at)),
-            at if at == options.len() => Some(self.typed.trim().to_owned()).filter(|t| !t.is_empty()).map(Answer::Typed),
+            at if at == options.len() => Some(self.typed.trim().to_owned())
+                .filter(|t| !t.is_empty())
+                .map(Answer::Typed),
             _ => Some(Answer::Cancel),
         }
     }
@@ -154,9 +185,16 @@ impl Dialog {
                 "No",
             ]),
             Kind::Other { tool, .. } => {
-                vec!["Yes".into(), format!("Yes, and don't ask again for {tool} commands in {}", self.cwd), "No".into()]
+                vec![
+                    "Yes".into(),
+                    format!("Yes, and don't ask again for {tool} commands in {}", self.cwd),
+                    "No".into(),
+                ]
             }
-            Kind::Plan => of(&["Yes, and switch to default (ask each time) for this session", "No"]),
+            Kind::Plan => of(&[
+                "Yes, and switch to default (ask each time) for this session",
+                "No",
+            ]),
             Kind::Ask { options, .. } => {
                 let mut labels: Vec<String> = options.iter().map(|(label, _)| label.clone()).collect();
                 labels.extend(of(&["Type something.", "Chat about this"]));
@@ -170,7 +208,9 @@ impl Dialog {
     pub fn block(&self, width: usize) -> Block {
         let mut block = Block::default();
         match &self.kind {
-            Kind::Bash { command, about } => self.permission(&mut block, width, "Bash command", about, command),
+            Kind::Bash { command, about } => {
+                self.permission(&mut block, width, "Bash command", about, command)
+            }
             Kind::Write { path, content } => {
                 self.permission(&mut block, width, "Create file", &self.relative(path), content);
             }
@@ -183,29 +223,44 @@ impl Dialog {
     }
 
     fn relative(&self, path: &str) -> String {
-        path.strip_prefix(&format!("{}/", self.cwd)).unwrap_or(path).to_owned()
+        path.strip_prefix(&format!("{}/", self.cwd))
+            .unwrap_or(path)
+            .to_owned()
     }
 
     fn permission(&self, block: &mut Block, width: usize, title: &str, about: &str, body: &str) {
         block.rows.push(rule(width, DIALOG, None));
         block.rows.push(format!(" {BOLD}{DIALOG}{title}{RESET}"));
-        block.rows.push(format!(" {GREY}{}{RESET}", wrap::fit(&printable(about).replace('\n', " "), width - 1)));
+        block.rows.push(format!(
+            " {GREY}{}{RESET}",
+            wrap::fit(&printable(about).replace('\n', " "), width - 1)
+        ));
         let dashes = format!("\x1b[38;5;239m{}{RESET}", "╌".repeat(width));
         block.rows.push(dashes.clone());
         for line in printable(body).trim_end().split('\n').take(8) {
-            block.rows.extend(wrap::rows_of(line, width - 2).into_iter().take(4).map(|row| format!(" {}", &line[row])));
+            block.rows.extend(
+                wrap::rows_of(line, width - 2)
+                    .into_iter()
+                    .take(4)
+                    .map(|row| format!(" {}", &line[row])),
+            );
         }
         block.rows.push(dashes);
         let ask = match &self.kind {
             Kind::Write { path, .. } => {
-                format!(" Do you want to create {BOLD}{}{RESET}?", wrap::fit(&self.relative(path), width.saturating_sub(25)))
+                format!(
+                    " Do you want to create {BOLD}{}{RESET}?",
+                    wrap::fit(&self.relative(path), width.saturating_sub(25))
+                )
             }
             _ => " Do you want to proceed?".to_owned(),
         };
         block.rows.push(ask);
         self.menu(block, width, " ");
         block.rows.push(String::new());
-        block.rows.push(format!(" {GREY}Esc to cancel · Tab to amend{RESET}"));
+        block
+            .rows
+            .push(format!(" {GREY}Esc to cancel · Tab to amend{RESET}"));
     }
 
     /// `❯ 1. Yes`: here the mark is followed by a blank, not by U+00A0.
@@ -220,16 +275,30 @@ impl Dialog {
         let number = at + 1;
         if at == self.marked {
             block.cursor = (block.rows.len(), indent.len());
-            block.rows.push(format!("{indent}{DIALOG}❯{RESET} {GREY}{number}. {DIALOG}{text}{RESET}"));
+            block.rows.push(format!(
+                "{indent}{DIALOG}❯{RESET} {GREY}{number}. {DIALOG}{text}{RESET}"
+            ));
         } else {
-            block.rows.push(format!("{indent}  {GREY}{number}. {RESET}{text}"));
+            block
+                .rows
+                .push(format!("{indent}  {GREY}{number}. {RESET}{text}"));
         }
     }
 
     fn question_rows(&self, block: &mut Block, width: usize) {
-        let Kind::Ask { header, question, options } = &self.kind else { return };
+        let Kind::Ask {
+            header,
+            question,
+            options,
+        } = &self.kind
+        else {
+            return;
+        };
         block.rows.push(rule(width, GREY, None));
-        block.rows.push(format!("\x1b[38;5;16m\x1b[48;5;153m ☐ {} {RESET}", wrap::fit(header, width.saturating_sub(4))));
+        block.rows.push(format!(
+            "\x1b[38;5;16m\x1b[48;5;153m ☐ {} {RESET}",
+            wrap::fit(header, width.saturating_sub(4))
+        ));
         block.rows.push(String::new());
         for row in wrap::rows_of(question, width) {
             block.rows.push(format!("{BOLD}{}{RESET}", &question[row]));
@@ -237,21 +306,32 @@ impl Dialog {
         block.rows.push(String::new());
         for (at, (label, about)) in options.iter().enumerate() {
             self.option_row(block, width, "", at, label);
-            block.rows.push(format!("     {GREY}{}{RESET}", wrap::fit(about, width.saturating_sub(5))));
+            block.rows.push(format!(
+                "     {GREY}{}{RESET}",
+                wrap::fit(about, width.saturating_sub(5))
+            ));
         }
-        let typed = if self.typed.is_empty() { "Type something." } else { &self.typed };
+        let typed = if self.typed.is_empty() {
+            "Type something."
+        } else {
+            &self.typed
+        };
         self.option_row(block, width, "", options.len(), typed);
         block.rows.push(rule(width, GREY, None));
         self.option_row(block, width, "", options.len() + 1, "Chat about this");
         block.rows.push(String::new());
         let footer = "Enter to select · ↑/↓ to navigate · Esc to cancel";
-        block.rows.push(format!("{GREY}{}{RESET}", wrap::fit(footer, width)));
+        block
+            .rows
+            .push(format!("{GREY}{}{RESET}", wrap::fit(footer, width)));
     }
 
     fn plan_rows(&self, block: &mut Block, width: usize) {
         block.rows.push(format!("{DIALOG}{}{RESET}", "▔".repeat(width)));
         block.rows.push(String::new());
-        block.rows.push(format!("  {}", rule(width.saturating_sub(4), GREY, None)));
+        block
+            .rows
+            .push(format!("  {}", rule(width.saturating_sub(4), GREY, None)));
         block.rows.push(format!("   {BOLD}Exit plan mode?{RESET}"));
         block.rows.push(String::new());
         block.rows.push("   Claude wants to exit plan mode".to_owned());
@@ -262,24 +342,36 @@ impl Dialog {
 
 fn status_rows(block: &mut Block, width: usize, facts: &[(String, String)]) {
     block.rows.push(format!("{DIALOG}{}{RESET}", "▔".repeat(width)));
-    block.rows.push(format!("  {BOLD}{DIALOG}Settings{RESET} \x1b[1;38;5;16m\x1b[48;5;153m Status {RESET}"));
+    block.rows.push(format!(
+        "  {BOLD}{DIALOG}Settings{RESET} \x1b[1;38;5;16m\x1b[48;5;153m Status {RESET}"
+    ));
     block.rows.push(String::new());
     for (name, value) in facts {
         let value = wrap::fit(value, width.saturating_sub(24));
-        block.rows.push(format!("  {BOLD}{:<22}{RESET}{value}", format!("{name}:")));
+        block
+            .rows
+            .push(format!("  {BOLD}{:<22}{RESET}{value}", format!("{name}:")));
     }
     block.rows.push(String::new());
-    block.rows.push(format!("  {GREY}←/→ to switch · Esc to close{RESET}"));
+    block
+        .rows
+        .push(format!("  {GREY}←/→ to switch · Esc to close{RESET}"));
     block.cursor = (1, 2);
 }
 
 fn question(question: &Value) -> Kind {
     let text = |value: &Value| printable(value.as_str().unwrap_or_default()).replace('\n', " ");
-    let options = question["options"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let options = question["options"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     Kind::Ask {
         header: text(&question["header"]),
         question: text(&question["question"]),
-        options: options.iter().map(|option| (text(&option["label"]), text(&option["description"]))).collect(),
+        options: options
+            .iter()
+            .map(|option| (text(&option["label"]), text(&option["description"])))
+            .collect(),
     }
 }
 
@@ -289,12 +381,25 @@ mod tests {
     use crate::keys::EnterForm;
 
     fn bash() -> Dialog {
-        Dialog::new(Kind::Bash { command: "ls".into(), about: "a".into() }, "/x")
+        Dialog::new(
+            Kind::Bash {
+                command: "ls".into(),
+                about: "a".into(),
+            },
+            "/x",
+        )
     }
 
     fn ask() -> Dialog {
         let options = vec![("Alpha".into(), "first".into()), ("Beta".into(), "second".into())];
-        Dialog::new(Kind::Ask { header: "Choice".into(), question: "Which?".into(), options }, "/x")
+        Dialog::new(
+            Kind::Ask {
+                header: "Choice".into(),
+                question: "Which?".into(),
+                options,
+            },
+            "/x",
+        )
     }
 
     const ENTER: Key = Key::Enter(EnterForm::Cr);

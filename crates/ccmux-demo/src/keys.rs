@@ -67,8 +67,11 @@ impl KeyParser {
         let mut keys = Vec::new();
         self.pending.extend_from_slice(bytes);
         while !self.pending.is_empty() {
-            let progressed =
-                if self.paste.is_some() { self.feed_paste(&mut keys) } else { self.feed_keys(&mut keys) };
+            let progressed = if self.paste.is_some() {
+                self.feed_paste(&mut keys)
+            } else {
+                self.feed_keys(&mut keys)
+            };
             if !progressed {
                 break;
             }
@@ -92,10 +95,14 @@ impl KeyParser {
     }
 
     fn feed_paste(&mut self, keys: &mut Vec<Key>) -> bool {
-        let Some(paste) = self.paste.as_mut() else { return false };
+        let Some(paste) = self.paste.as_mut() else {
+            return false;
+        };
         let seen = paste.len().saturating_sub(PASTE_END.len() - 1);
         paste.append(&mut self.pending);
-        let Some(at) = find(&paste[seen..], PASTE_END).map(|at| at + seen) else { return false };
+        let Some(at) = find(&paste[seen..], PASTE_END).map(|at| at + seen) else {
+            return false;
+        };
         self.pending = paste.split_off(at + PASTE_END.len());
         paste.truncate(at);
         keys.push(Key::Paste(clean_paste(&String::from_utf8_lossy(paste))));
@@ -168,7 +175,11 @@ fn character(bytes: &[u8]) -> Head {
     if bytes[1..have].iter().any(|b| b & 0xc0 != 0x80) {
         return Head::Key(1, Some(Key::Text(String::new())));
     }
-    if have < len { Head::Incomplete } else { Head::Key(len, Some(Key::Text(String::new()))) }
+    if have < len {
+        Head::Incomplete
+    } else {
+        Head::Key(len, Some(Key::Text(String::new())))
+    }
 }
 
 fn escape(bytes: &[u8]) -> Head {
@@ -187,8 +198,16 @@ fn escape(bytes: &[u8]) -> Head {
 }
 
 fn csi(bytes: &[u8]) -> Head {
-    let Some(end) = bytes[2..].iter().position(|b| !(0x20..0x40).contains(b)).map(|at| at + 2) else {
-        return if bytes.len() > LONGEST_SEQUENCE { Head::Key(2, None) } else { Head::Incomplete };
+    let Some(end) = bytes[2..]
+        .iter()
+        .position(|b| !(0x20..0x40).contains(b))
+        .map(|at| at + 2)
+    else {
+        return if bytes.len() > LONGEST_SEQUENCE {
+            Head::Key(2, None)
+        } else {
+            Head::Incomplete
+        };
     };
     let parameters = &bytes[2..end];
     let len = end + 1;
@@ -201,7 +220,13 @@ fn csi(bytes: &[u8]) -> Head {
         (b'u', b"13;2" | b"13;3" | b"13;4" | b"13;5") => Head::Key(len, Some(Key::NewLine)),
         (b'u', b"27" | b"27;1") => Head::Key(len, Some(Key::Escape)),
         // A mouse report in the old form carries three more bytes.
-        (b'M', b"") => if bytes.len() < len + 3 { Head::Incomplete } else { Head::Key(len + 3, None) },
+        (b'M', b"") => {
+            if bytes.len() < len + 3 {
+                Head::Incomplete
+            } else {
+                Head::Key(len + 3, None)
+            }
+        }
         (last @ b'@'..=b'~', _) => Head::Key(len, arrow(last)),
         // Not a final byte: no sequence. Only its introducer is dropped.
         _ => Head::Key(2, None),
@@ -275,7 +300,10 @@ mod tests {
 
     #[test]
     fn text_of_one_read_stays_together() {
-        assert_eq!(keys(b"hi there\r"), [Key::Text("hi there".into()), Key::Enter(EnterForm::Cr)]);
+        assert_eq!(
+            keys(b"hi there\r"),
+            [Key::Text("hi there".into()), Key::Enter(EnterForm::Cr)]
+        );
     }
 
     #[test]
@@ -307,7 +335,11 @@ mod tests {
     fn the_three_forms_of_enter_are_told_apart() {
         assert_eq!(
             keys(b"\r\n\x1b[13u"),
-            [Key::Enter(EnterForm::Cr), Key::Enter(EnterForm::Lf), Key::Enter(EnterForm::Csi)]
+            [
+                Key::Enter(EnterForm::Cr),
+                Key::Enter(EnterForm::Lf),
+                Key::Enter(EnterForm::Csi)
+            ]
         );
         assert_eq!(keys(b"\x1b\r\x1b[13;2u"), [Key::NewLine, Key::NewLine]);
     }
@@ -321,7 +353,10 @@ mod tests {
 
     #[test]
     fn mouse_and_terminal_answers_are_no_keys() {
-        assert_eq!(keys(b"\x1b[<35;10;5M\x1b[?1;2c\x1b]11;rgb:0/0/0\x07\x1b_Gi=31\x1b\\x"), [Key::Text("x".into())]);
+        assert_eq!(
+            keys(b"\x1b[<35;10;5M\x1b[?1;2c\x1b]11;rgb:0/0/0\x07\x1b_Gi=31\x1b\\x"),
+            [Key::Text("x".into())]
+        );
         assert_eq!(keys(b"\x1b[M !!x"), [Key::Text("x".into())]);
     }
 
@@ -333,7 +368,11 @@ mod tests {
             for _ in 0..40 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let pick = b"\x1b[200~\x1b[201~\xff\xc3\x80O[]P~;013uM";
-                bytes.push(if state & 1 == 0 { (state >> 24) as u8 } else { pick[(state >> 8) as usize % pick.len()] });
+                bytes.push(if state & 1 == 0 {
+                    (state >> 24) as u8
+                } else {
+                    pick[(state >> 8) as usize % pick.len()]
+                });
             }
             let mut parser = KeyParser::default();
             for piece in bytes.chunks(7) {

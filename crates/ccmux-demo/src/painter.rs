@@ -13,7 +13,10 @@ pub enum Painter {
 impl Painter {
     pub fn new(classic: bool) -> Self {
         if classic {
-            Self::Classic { shown: Frame::default(), drawn: false }
+            Self::Classic {
+                shown: Frame::default(),
+                drawn: false,
+            }
         } else {
             Self::Full { shown: Vec::new() }
         }
@@ -29,10 +32,14 @@ impl Painter {
     }
 
     /// What gives it back.
-    pub fn leave(&self) -> &'static str {
+    pub fn leave(&self) -> String {
         match self {
-            Self::Full { .. } => "\x1b[?1006l\x1b[?1003l\x1b[?2004l\x1b[?25h\x1b[?1049l",
-            Self::Classic { .. } => "\x1b[?2004l\x1b[?25h\r\n",
+            Self::Full { .. } => "\x1b[?1006l\x1b[?1003l\x1b[?2004l\x1b[?25h\x1b[?1049l".to_owned(),
+            // The shell goes on below the box.
+            Self::Classic { shown, .. } => {
+                let below = shown.rows.len().saturating_sub(shown.cursor.0 + 1);
+                format!("\x1b[?2004l\x1b[?25h{}\r\n", "\r\n".repeat(below))
+            }
         }
     }
 
@@ -91,7 +98,18 @@ fn paint_classic(shown: &Frame, printed: &[String], frame: &Frame) -> String {
     if shown.cursor.0 > 0 {
         bytes.push_str(&format!("\x1b[{}A", shown.cursor.0));
     }
-    bytes.push_str("\x1b[J");
+    // Row by row: tmux takes an erase of the whole screen for a reason to keep it in the history.
+    let rows = shown.rows.len();
+    for at in 0..rows {
+        bytes.push_str(if at + 1 < rows {
+            "\x1b[2K\x1b[1B"
+        } else {
+            "\x1b[2K"
+        });
+    }
+    if rows > 1 {
+        bytes.push_str(&format!("\x1b[{}A", rows - 1));
+    }
     for row in printed {
         bytes.push_str(&format!("\x1b[0m{row}\r\n"));
     }
@@ -112,7 +130,10 @@ mod tests {
     use super::*;
 
     fn frame(rows: &[&str]) -> Frame {
-        Frame { rows: rows.iter().map(|row| (*row).to_owned()).collect(), cursor: (0, 2) }
+        Frame {
+            rows: rows.iter().map(|row| (*row).to_owned()).collect(),
+            cursor: (0, 2),
+        }
     }
 
     #[test]

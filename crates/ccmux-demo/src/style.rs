@@ -18,7 +18,11 @@ pub fn printable(text: &str) -> String {
     if !text.chars().any(|c| c.is_control() && c != '\n') {
         return text.to_owned();
     }
-    text.replace("\r\n", "\n").replace('\t', "    ").chars().filter(|c| !c.is_control() || *c == '\n').collect()
+    text.replace("\r\n", "\n")
+        .replace('\t', "    ")
+        .chars()
+        .filter(|c| !c.is_control() || *c == '\n')
+        .collect()
 }
 
 /// A full-width rule, with a label after three cells where there is one (`─── ↑ 12 more ───`).
@@ -27,7 +31,10 @@ pub fn rule(width: usize, colour: &str, label: Option<&str>) -> String {
         return format!("{colour}{}{RESET}", "─".repeat(width));
     };
     let rest = width - label.chars().count() - 5;
-    format!("{colour}───{RESET} {DIM}{label}{RESET} {colour}{}{RESET}", "─".repeat(rest))
+    format!(
+        "{colour}───{RESET} {DIM}{label}{RESET} {colour}{}{RESET}",
+        "─".repeat(rest)
+    )
 }
 
 #[cfg(test)]

@@ -25,7 +25,11 @@ pub struct Message {
 
 impl Default for Message {
     fn default() -> Self {
-        Self { id: ids::prefixed("msg_", 20), request: ids::prefixed("req_", 16), blocks: 0 }
+        Self {
+            id: ids::prefixed("msg_", 20),
+            request: ids::prefixed("req_", 16),
+            blocks: 0,
+        }
     }
 }
 
@@ -90,15 +94,25 @@ impl Transcript {
         }));
         let position = json!({"promptIndex": self.prompts, "turnIndex": self.prompts});
         let origin = if source == "system" { "system" } else { "human" };
-        self.chained(&uuid, json!({
-            "promptId": prompt_id, "type": "user", "message": {"role": "user", "content": text},
-            "permissionMode": self.permission_mode, "origin": {"kind": origin},
-            "promptSource": source, "turnOrigin": origin, "turnPosition": position,
-        }), Duration::ZERO);
+        self.chained(
+            &uuid,
+            json!({
+                "promptId": prompt_id, "type": "user", "message": {"role": "user", "content": text},
+                "permissionMode": self.permission_mode, "origin": {"kind": origin},
+                "promptSource": source, "turnOrigin": origin, "turnPosition": position,
+            }),
+            Duration::ZERO,
+        );
     }
 
     /// One content block of the model's message.
-    pub fn block(&mut self, message: &mut Message, block: &Value, stop_reason: Option<&str>, held_for: Duration) -> String {
+    pub fn block(
+        &mut self,
+        message: &mut Message,
+        block: &Value,
+        stop_reason: Option<&str>,
+        held_for: Duration,
+    ) -> String {
         let uuid = ids::uuid();
         let usage = json!({
             "input_tokens": 100, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
@@ -127,21 +141,34 @@ impl Transcript {
     }
 
     pub fn tool_result(&mut self, prompt_id: &str, tool: &str, content: &str, error: bool, details: Value) {
-        let result = json!({"tool_use_id": tool, "type": "tool_result", "content": content, "is_error": error});
+        let result =
+            json!({"tool_use_id": tool, "type": "tool_result", "content": content, "is_error": error});
         let source = self.parent.clone();
-        self.chained(&ids::uuid(), json!({
-            "promptId": prompt_id, "type": "user", "message": {"role": "user", "content": [result]},
-            "toolUseResult": details, "sourceToolAssistantUUID": source,
-        }), Duration::ZERO);
+        self.chained(
+            &ids::uuid(),
+            json!({
+                "promptId": prompt_id, "type": "user", "message": {"role": "user", "content": [result]},
+                "toolUseResult": details, "sourceToolAssistantUUID": source,
+            }),
+            Duration::ZERO,
+        );
     }
 
     /// `[Request interrupted by user]`, as a line of the harness.
     pub fn interrupted(&mut self, prompt_id: &str, in_tool: bool) {
-        let text = if in_tool { "[Request interrupted by user for tool use]" } else { "[Request interrupted by user]" };
-        self.chained(&ids::uuid(), json!({
-            "promptId": prompt_id, "type": "user", "rowSource": "harness",
-            "message": {"role": "user", "content": [{"type": "text", "text": text}]},
-        }), Duration::ZERO);
+        let text = if in_tool {
+            "[Request interrupted by user for tool use]"
+        } else {
+            "[Request interrupted by user]"
+        };
+        self.chained(
+            &ids::uuid(),
+            json!({
+                "promptId": prompt_id, "type": "user", "rowSource": "harness",
+                "message": {"role": "user", "content": [{"type": "text", "text": text}]},
+            }),
+            Duration::ZERO,
+        );
     }
 
     /// A note of the harness to the model (a Stop hook's feedback).
@@ -169,8 +196,10 @@ impl Transcript {
     }
 
     pub fn stop_hook_summary(&mut self, ran: &[(String, u64)], blocked: bool) {
-        let infos: Vec<Value> =
-            ran.iter().map(|(command, ms)| json!({"command": command, "durationMs": ms})).collect();
+        let infos: Vec<Value> = ran
+            .iter()
+            .map(|(command, ms)| json!({"command": command, "durationMs": ms}))
+            .collect();
         self.chained(&ids::uuid(), json!({
             "type": "system", "subtype": "stop_hook_summary", "hookCount": infos.len(), "hookInfos": infos,
             "hookErrors": [], "hookAdditionalContext": [], "preventedContinuation": false, "stopReason": "",
@@ -180,10 +209,14 @@ impl Transcript {
 
     pub fn turn_duration(&mut self, took: Duration) {
         let lines = self.lines;
-        self.chained(&ids::uuid(), json!({
-            "type": "system", "subtype": "turn_duration", "isMeta": false, "messageCount": lines,
-            "durationMs": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        }), Duration::ZERO);
+        self.chained(
+            &ids::uuid(),
+            json!({
+                "type": "system", "subtype": "turn_duration", "isMeta": false, "messageCount": lines,
+                "durationMs": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            }),
+            Duration::ZERO,
+        );
     }
 
     /// When the next line that is held back is due.
@@ -267,40 +300,75 @@ mod tests {
 
     fn lines(path: &Path) -> Vec<Value> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     #[test]
     fn a_turn_is_a_chain_of_lines_one_a_block() {
         let directory = tempfile::tempdir().unwrap();
-        let mut transcript = Transcript::new(directory.path().join("p/s.jsonl"), "s", Path::new("/x"), "default");
+        let mut transcript = Transcript::new(
+            directory.path().join("p/s.jsonl"),
+            "s",
+            Path::new("/x"),
+            "default",
+        );
         assert!(!transcript.path.exists());
         transcript.prompt("P", "full: ls", "typed");
         let mut message = Message::default();
-        transcript.block(&mut message, &json!({"type": "thinking", "thinking": "t"}), Some("tool_use"), Duration::ZERO);
-        transcript.block(&mut message, &json!({"type": "tool_use", "id": "T"}), Some("tool_use"), Duration::ZERO);
+        transcript.block(
+            &mut message,
+            &json!({"type": "thinking", "thinking": "t"}),
+            Some("tool_use"),
+            Duration::ZERO,
+        );
+        transcript.block(
+            &mut message,
+            &json!({"type": "tool_use", "id": "T"}),
+            Some("tool_use"),
+            Duration::ZERO,
+        );
         transcript.tool_result("P", "T", "out", false, json!({}));
         transcript.turn_duration(Duration::from_millis(5));
         let lines = lines(&transcript.path);
         let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
         assert_eq!(
             kinds,
-            ["mode", "permission-mode", "file-history-snapshot", "user", "assistant", "assistant", "user", "system"]
+            [
+                "mode",
+                "permission-mode",
+                "file-history-snapshot",
+                "user",
+                "assistant",
+                "assistant",
+                "user",
+                "system"
+            ]
         );
         for pair in lines[3..].windows(2) {
             assert_eq!(pair[1]["parentUuid"], pair[0]["uuid"]);
         }
         assert_eq!(lines[5]["apiBlockIndex"], 1);
         assert_eq!(lines[4]["message"]["id"], lines[5]["message"]["id"]);
-        assert_eq!((&lines[3]["promptId"], &lines[6]["promptId"]), (&json!("P"), &json!("P")));
+        assert_eq!(
+            (&lines[3]["promptId"], &lines[6]["promptId"]),
+            (&json!("P"), &json!("P"))
+        );
     }
 
     #[test]
     fn a_line_held_back_holds_back_those_behind_it() {
         let directory = tempfile::tempdir().unwrap();
-        let mut transcript = Transcript::new(directory.path().join("s.jsonl"), "s", Path::new("/x"), "default");
+        let mut transcript =
+            Transcript::new(directory.path().join("s.jsonl"), "s", Path::new("/x"), "default");
         let hour = Duration::from_secs(3600);
-        transcript.block(&mut Message::default(), &json!({"type": "text"}), Some("end_turn"), hour);
+        transcript.block(
+            &mut Message::default(),
+            &json!({"type": "text"}),
+            Some("end_turn"),
+            hour,
+        );
         transcript.turn_duration(Duration::ZERO);
         assert!(lines(&transcript.path).is_empty());
         transcript.write_due(Instant::now() + 2 * hour);

@@ -1,3 +1,19 @@
-//! agent
+//! The agent's process, and the files that it and ccmux leave for each other.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`plan`] | works out command, environment and directories from the settings |
+//! | [`launch`] | hands command line, environment and directory to the pane's own process |
+//! | [`hook_settings`] | generates the `--settings` file with our hooks |
+//! | [`version`] | asks the agent which version it is |
+//! | [`process`] | tells when the agent ends, and which process is which |
+//! | [`state_file`] | follows what Claude Code says about itself |
+//! | [`record`] | remembers the agent for the next daemon |
 
+pub mod hook_settings;
 pub mod launch;
+pub mod plan;
+pub mod process;
+pub mod record;
+pub mod state_file;
+pub mod version;

@@ -1,0 +1,203 @@
+//! The generated `--settings` file: our hooks, in addition to the user's own; no file of the user is touched.
+//!
+//! ```json
+//! {"hooks":{"Stop":[{"hooks":[{"type":"command","command":"/home/u/.local/share/ccmux/ccmux-hook","timeout":5}]}]}}
+//! ```
+//!
+//! Claude Code stops its start with a dialog at an event name that it does not know, so the names come from a table
+//! by version. A version outside the measured ones gets what all of them have.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::version::{Release, Version};
+
+/// Its name in the state directory.
+pub const SETTINGS_FILE: &str = "claude-settings.json";
+
+/// Seconds that Claude Code waits for a hook of ours; written out, because its own default is a minute.
+const TIMEOUT_S: u32 = 5;
+
+/// Known to every measured version.
+const MINIMAL: &[&str] = &[
+    "SessionStart",
+    "UserPromptSubmit",
+    "Stop",
+    "PermissionRequest",
+    "SessionEnd",
+];
+
+/// Known to the versions of [`STOP_FAILURE_SINCE`] to [`NEWEST_MEASURED`]: without it an API error ends a turn unheard.
+const WITH_STOP_FAILURE: &[&str] = &[
+    "SessionStart",
+    "UserPromptSubmit",
+    "Stop",
+    "StopFailure",
+    "PermissionRequest",
+    "SessionEnd",
+];
+
+const STOP_FAILURE_SINCE: Release = Release::new(2, 1, 197);
+const NEWEST_MEASURED: Release = Release::new(2, 1, 332);
+
+/// Why the file could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum HookSettingsError {
+    /// A hook command is text.
+    #[error("the hook's path {path:?} is not UTF-8: set CCMUX_HOOK_SCRIPT to another path")]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system said no.
+    #[error("can't write {path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// What the file is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct HookSettings<'a> {
+    /// `ccmux-hook`, absolute.
+    pub hook: &'a Path,
+    /// The version that will read it.
+    pub version: &'a Version,
+}
+
+impl HookSettings<'_> {
+    /// The file's content.
+    ///
+    /// # Errors
+    /// If the hook's path is not UTF-8.
+    pub fn to_json(self) -> Result<Value, HookSettingsError> {
+        let not_text = || HookSettingsError::NotText {
+            path: self.hook.to_owned(),
+        };
+        let command = shell_words::quote(self.hook.to_str().ok_or_else(not_text)?);
+        let groups = json!([{"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}]);
+        let hooks = events_for(self.version)
+            .iter()
+            .map(|event| ((*event).to_owned(), groups.clone()));
+        Ok(json!({"hooks": hooks.collect::<serde_json::Map<_, _>>()}))
+    }
+
+    /// Writes [`SETTINGS_FILE`] with mode 0600 into that directory, in one step: a reader sees the old or the new one.
+    ///
+    /// # Errors
+    /// If the hook's path is not UTF-8 or the system refuses.
+    pub fn write_to(self, dir: &Path) -> Result<PathBuf, HookSettingsError> {
+        let path = dir.join(SETTINGS_FILE);
+        let text = format!("{:#}\n", self.to_json()?);
+        replace(&path, text.as_bytes()).map_err(|source| HookSettingsError::Io {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    }
+}
+
+/// The hook events that this version knows and ccmux listens to.
+pub fn events_for(version: &Version) -> &'static [&'static str] {
+    match version {
+        Version::Known(release) if (STOP_FAILURE_SINCE..=NEWEST_MEASURED).contains(release) => {
+            WITH_STOP_FAILURE
+        }
+        Version::Known(_) | Version::Unknown(_) => MINIMAL,
+    }
+}
+
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("json.new");
+    // Left behind by a daemon that died here.
+    let _ = fs::remove_file(&new);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn known(major: u32, minor: u32, patch: u32) -> Version {
+        Version::Known(Release::new(major, minor, patch))
+    }
+
+    #[test]
+    fn each_version_gets_only_events_that_it_knows() {
+        for version in [
+            known(2, 0, 76),
+            known(2, 1, 333),
+            known(3, 0, 0),
+            Version::Unknown("?".into()),
+        ] {
+            assert_eq!(events_for(&version), MINIMAL, "{version}");
+        }
+        for version in [known(2, 1, 197), known(2, 1, 332)] {
+            assert!(events_for(&version).contains(&"StopFailure"), "{version}");
+        }
+    }
+
+    #[test]
+    fn a_hook_is_one_shell_command_with_a_timeout() {
+        let version = known(2, 1, 332);
+        let settings = HookSettings {
+            hook: Path::new("/home/a b/it's/ccmux-hook"),
+            version: &version,
+        };
+        let hook = settings.to_json().unwrap()["hooks"]["SessionStart"][0]["hooks"][0].clone();
+        assert_eq!(hook["type"], "command");
+        assert_eq!(hook["timeout"], 5);
+        let words = shell_words::split(hook["command"].as_str().unwrap()).unwrap();
+        assert_eq!(words, ["/home/a b/it's/ccmux-hook"]);
+    }
+
+    #[test]
+    fn the_file_is_private_and_replaces_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let version = known(2, 1, 332);
+        let settings = HookSettings {
+            hook: Path::new("/x/ccmux-hook"),
+            version: &version,
+        };
+        fs::write(dir.path().join("claude-settings.json.new"), "half").unwrap();
+        std::os::unix::fs::symlink("/nowhere", dir.path().join(SETTINGS_FILE)).unwrap();
+        let path = settings.write_to(dir.path()).unwrap();
+        let found = path.symlink_metadata().unwrap();
+        assert!(found.is_file());
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        let read: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(read, settings.to_json().unwrap());
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_is_named() {
+        let version = known(2, 1, 332);
+        let settings = HookSettings {
+            hook: Path::new("/x"),
+            version: &version,
+        };
+        let error = settings
+            .write_to(Path::new("/no/such/dir"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("/no/such/dir"), "{error}");
+    }
+}

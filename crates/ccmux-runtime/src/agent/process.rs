@@ -1,0 +1,369 @@
+//! A process by its identity, not by its number alone: pid and start time.
+//!
+//! ```text
+//! let agent = AgentProcess::open(pane.pid)?;
+//! agent.exited().await;          // pidfd: no polling, no child needed
+//! is_descendant(hook_pid, agent.pid(), 2)
+//! ```
+//!
+//! On systems without pidfd the process is looked for four times a second, and start times are unknown.
+
+use std::io;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use portable as system;
+
+/// Why a process can't be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// There is none of that number, or it has ended.
+    #[error("there is no process {pid}")]
+    Gone {
+        /// Its number.
+        pid: i32,
+    },
+    /// The system said no.
+    #[error("can't {what} process {pid}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Its number.
+        pid: i32,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// What ccmux has to say to the agent's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndSignal {
+    /// SIGTERM: end in order.
+    Terminate,
+    /// SIGKILL: end at once.
+    Kill,
+}
+
+/// A running process that can't be mistaken for a later one with its number.
+#[derive(Debug)]
+pub struct AgentProcess {
+    pid: i32,
+    start_time: u64,
+    handle: system::Handle,
+}
+
+impl AgentProcess {
+    /// Follows that process. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn open(pid: i32) -> Result<Self, ProcessError> {
+        let handle = system::Handle::open(pid)?;
+        // After the handle: had the number been used again in between, the handle would already be dead.
+        let start_time = start_time(pid).ok_or(ProcessError::Gone { pid })?;
+        Ok(Self {
+            pid,
+            start_time,
+            handle,
+        })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// When it was started, in the system's own units: with the number, its identity.
+    pub fn start_time(&self) -> u64 {
+        self.start_time
+    }
+
+    /// Returns when the process has ended; at once if it already has. How it ended is the terminal's to tell.
+    pub async fn exited(&self) {
+        self.handle.exited(self.pid, self.start_time).await;
+    }
+
+    /// Sends it a signal, and never to a later process with its number.
+    ///
+    /// # Errors
+    /// If it has ended or is not ours.
+    pub fn kill(&self, signal: EndSignal) -> Result<(), ProcessError> {
+        self.handle.kill(self.pid, signal)
+    }
+}
+
+/// Whether that process lives and is the one that was started then.
+pub fn is_same(pid: i32, started: u64) -> bool {
+    start_time(pid) == Some(started)
+}
+
+/// When a living process was started: on Linux field 22 of `/proc/<pid>/stat`, clock ticks since boot. `None` if there
+/// is no such process or it has ended and only waits to be collected.
+pub fn start_time(pid: i32) -> Option<u64> {
+    system::start_time(pid)
+}
+
+/// The parent of a process.
+pub fn parent_of(pid: i32) -> Option<i32> {
+    system::parent_of(pid)
+}
+
+/// Whether `ancestor` is a parent (1 level), or grandparent (2), ... of `pid`. A hook is the agent's child, or its
+/// grandchild where a shell runs it.
+pub fn is_descendant(pid: i32, ancestor: i32, levels: u8) -> bool {
+    let mut current = pid;
+    for _ in 0..levels {
+        match parent_of(current) {
+            Some(parent) if parent == ancestor => return true,
+            Some(parent) if parent > 1 => current = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs;
+    use std::io;
+
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+    use super::{EndSignal, ProcessError};
+    use crate::readable::Readable;
+
+    #[derive(Debug)]
+    pub(super) struct Handle(Readable);
+
+    impl Handle {
+        pub(super) fn open(pid: i32) -> Result<Self, ProcessError> {
+            let number = Pid::from_raw(pid)
+                .filter(|_| pid > 0)
+                .ok_or(ProcessError::Gone { pid })?;
+            let pidfd =
+                pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|errno| explain("follow", pid, errno))?;
+            let readable = Readable::new(pidfd);
+            readable.map(Self).map_err(|source| ProcessError::Io {
+                what: "follow",
+                pid,
+                source,
+            })
+        }
+
+        pub(super) async fn exited(&self, pid: i32, _start_time: u64) {
+            if let Err(error) = self.0.ready().await {
+                tracing::warn!(event = "agent.unwatched", pid, %error);
+            }
+        }
+
+        pub(super) fn kill(&self, pid: i32, signal: EndSignal) -> Result<(), ProcessError> {
+            let signal = match signal {
+                EndSignal::Terminate => Signal::TERM,
+                EndSignal::Kill => Signal::KILL,
+            };
+            pidfd_send_signal(&self.0, signal).map_err(|errno| explain("signal", pid, errno))
+        }
+    }
+
+    fn explain(what: &'static str, pid: i32, errno: rustix::io::Errno) -> ProcessError {
+        match errno {
+            rustix::io::Errno::SRCH => ProcessError::Gone { pid },
+            errno => ProcessError::Io {
+                what,
+                pid,
+                source: io::Error::from(errno),
+            },
+        }
+    }
+
+    pub(super) fn start_time(pid: i32) -> Option<u64> {
+        let stat = read_stat(pid)?;
+        let ended = matches!(field(&stat, 3)?, "Z" | "X" | "x");
+        if ended {
+            None
+        } else {
+            field(&stat, 22)?.parse().ok()
+        }
+    }
+
+    pub(super) fn parent_of(pid: i32) -> Option<i32> {
+        field(&read_stat(pid)?, 4)?
+            .parse()
+            .ok()
+            .filter(|parent| *parent > 0)
+    }
+
+    fn read_stat(pid: i32) -> Option<String> {
+        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Field `number` (3 or more, as in proc(5)). The second, the program's name in parentheses, may hold spaces and
+    /// parentheses itself; nothing behind it does.
+    pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
+        let (_, rest) = stat.rsplit_once(')')?;
+        rest.split_ascii_whitespace().nth(number.checked_sub(3)?)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod portable {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use nix::errno::Errno;
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::{EndSignal, ProcessError};
+
+    const POLL: Duration = Duration::from_millis(250);
+
+    #[derive(Debug)]
+    pub(super) struct Handle;
+
+    impl Handle {
+        pub(super) fn open(pid: i32) -> Result<Self, ProcessError> {
+            if pid > 0 && lives(pid) {
+                Ok(Self)
+            } else {
+                Err(ProcessError::Gone { pid })
+            }
+        }
+
+        pub(super) async fn exited(&self, pid: i32, _start_time: u64) {
+            while lives(pid) {
+                tokio::time::sleep(POLL).await;
+            }
+        }
+
+        pub(super) fn kill(&self, pid: i32, signal: EndSignal) -> Result<(), ProcessError> {
+            let signal = match signal {
+                EndSignal::Terminate => Signal::SIGTERM,
+                EndSignal::Kill => Signal::SIGKILL,
+            };
+            kill(Pid::from_raw(pid), signal).map_err(|errno| match errno {
+                Errno::ESRCH => ProcessError::Gone { pid },
+                errno => ProcessError::Io {
+                    what: "signal",
+                    pid,
+                    source: errno.into(),
+                },
+            })
+        }
+    }
+
+    fn lives(pid: i32) -> bool {
+        kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
+    }
+
+    /// Unknown here: 0 for every living process, so that identity is the number alone.
+    pub(super) fn start_time(pid: i32) -> Option<u64> {
+        lives(pid).then_some(0)
+    }
+
+    pub(super) fn parent_of(pid: i32) -> Option<i32> {
+        let output = Command::new("ps")
+            .args(["-o", "ppid=", "-p", &pid.to_string()])
+            .output()
+            .ok()?;
+        String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn sleeper() -> std::process::Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_exit_is_seen_before_anybody_collects_the_process() {
+        let mut child = sleeper();
+        let agent = AgentProcess::open(child.id() as i32).unwrap();
+        assert!(is_same(agent.pid(), agent.start_time()));
+        assert!(
+            timeout(Duration::from_millis(50), agent.exited()).await.is_err(),
+            "it lives"
+        );
+        agent.kill(EndSignal::Kill).unwrap();
+        timeout(LIMIT, agent.exited()).await.unwrap();
+        assert!(
+            !is_same(agent.pid(), agent.start_time()),
+            "a dead process is nobody"
+        );
+        child.wait().unwrap();
+        timeout(LIMIT, agent.exited()).await.unwrap();
+        assert!(matches!(
+            agent.kill(EndSignal::Terminate),
+            Err(ProcessError::Gone { .. })
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_is_gone_is_not_followed() {
+        let mut child = sleeper();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for pid in [child.id() as i32, 0, -1] {
+            assert!(
+                matches!(AgentProcess::open(pid), Err(ProcessError::Gone { .. })),
+                "{pid}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_start_time_is_another_process() {
+        let own = std::process::id() as i32;
+        let started = start_time(own).unwrap();
+        assert!(is_same(own, started));
+        assert!(!is_same(own, started + 1));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_name_with_spaces_and_parentheses_shifts_no_field() {
+        let stat = "7 (a) S 9 (b ) R 42 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 55271 1 1";
+        assert_eq!(linux::field(stat, 3), Some("R"));
+        assert_eq!(linux::field(stat, 4), Some("42"));
+        assert_eq!(linux::field(stat, 22), Some("55271"));
+        assert_eq!(linux::field("7 (cut off", 3), None);
+    }
+
+    #[test]
+    fn ancestors_are_found_within_the_given_levels() {
+        let own = std::process::id() as i32;
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(Stdio::piped())
+            .process_group(0);
+        let mut shell = shell.spawn().unwrap();
+        let grandchild: i32 = first_line(shell.stdout.take().unwrap()).parse().unwrap();
+        assert!(is_descendant(shell.id() as i32, own, 1));
+        assert!(!is_descendant(grandchild, own, 1));
+        assert!(is_descendant(grandchild, own, 2));
+        assert!(!is_descendant(own, grandchild, 2));
+        let group = nix::unistd::Pid::from_raw(shell.id() as i32);
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
+        shell.wait().unwrap();
+    }
+
+    fn first_line(output: std::process::ChildStdout) -> String {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
+        line.trim().to_owned()
+    }
+}
