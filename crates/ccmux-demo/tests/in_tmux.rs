@@ -223,7 +223,6 @@ fn a_question_is_answered_by_a_digit_or_by_a_hook() {
     demo.press("/exit");
     demo.press("Enter");
     demo.wait_for_exit();
-    demo.stop_server();
     let answer = r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"answers":{"Which?":"Alpha"}}}}}"#;
     demo.user_hook("PermissionRequest", &format!("echo '{answer}'"));
     demo.start(&[], &[]);
@@ -295,7 +294,6 @@ fn a_resumed_conversation_keeps_its_id_and_its_transcript() {
     );
     assert!(demo.state().is_none());
     for (nth, arguments) in [(2, vec!["--resume", &session]), (3, vec!["--continue"])] {
-        demo.stop_server();
         demo.start(&arguments, &[]);
         demo.wait_for_screen("● remembered");
         let start = demo.wait_for_event("SessionStart", nth);

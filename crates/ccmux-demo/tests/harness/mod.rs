@@ -33,8 +33,8 @@ const EVENTS: [&str; 12] = [
 /// One agent and its surroundings; the server ends with it.
 pub struct Demo {
     directory: TempDir,
-    /// A dying server still answers: the next one has another name.
-    server: Cell<u32>,
+    /// The server runs: the next agent takes the place of the last one.
+    started: Cell<bool>,
 }
 
 impl Drop for Demo {
@@ -57,7 +57,7 @@ impl Demo {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let demo = Self {
             directory,
-            server: Cell::new(0),
+            started: Cell::new(false),
         };
         fs::create_dir_all(demo.cwd()).unwrap();
         let record = demo.path("events.jsonl");
@@ -88,9 +88,15 @@ impl Demo {
             self.path("code").display()
         );
         let mut command = self.tmux_command();
-        command
-            .args(["new-session", "-d", "-s", "demo", "-x", "100", "-y", "30", "-c"])
-            .arg(self.cwd());
+        if self.started.replace(true) {
+            command
+                .args(["respawn-pane", "-k", "-t", "demo", "-c"])
+                .arg(self.cwd());
+        } else {
+            command
+                .args(["new-session", "-d", "-s", "demo", "-x", "100", "-y", "30", "-c"])
+                .arg(self.cwd());
+        }
         command.args([
             "-e",
             &format!("HOME={}", self.directory.path().display()),
@@ -112,11 +118,6 @@ impl Demo {
             "tmux: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-    }
-
-    pub fn stop_server(&self) {
-        let _ = self.tmux(&["kill-server"]);
-        self.server.set(self.server.get() + 1);
     }
 
     /// Pastes a text as ccmux does.

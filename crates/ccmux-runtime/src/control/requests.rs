@@ -8,13 +8,14 @@ use ccmux_wire::channel::ChannelName;
 use ccmux_wire::control::{ErrorCode, Reply, SendRequest};
 use ccmux_wire::id::{MessageId, Seq};
 use ccmux_wire::receipt::{MessageState, Receipt};
-use ccmux_wire::status::{AgentStatus, ChannelStatus, Status, Why};
+use ccmux_wire::status::{AgentStatus, ChannelStatus, McpStatus, Status, TmuxStatus, Why};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::clock::unix_ms;
 use crate::inbox::{AcceptError, Inbox, NewMessage};
 use crate::recorder::Recorder;
+use crate::screen::plain_text;
 use crate::terminal::Terminal;
 use crate::turns::Turns;
 use crate::workers::starter::AgentNow;
@@ -39,6 +40,8 @@ pub struct Answers<T> {
     pub channels: watch::Receiver<Vec<ChannelStatus>>,
     /// The latest events and orders.
     pub recorder: Recorder,
+    /// Where the pane is.
+    pub tmux: TmuxStatus,
     /// To ask the policy for a look.
     pub events: mpsc::Sender<Event>,
 }
@@ -133,6 +136,8 @@ impl<T: Terminal> Answers<T> {
             last_seq: (last_seq > Seq(0)).then_some(last_seq),
             daemon_pid: std::process::id().cast_signed(),
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
+            mcp: McpStatus::default(),
+            tmux: Some(self.tmux.clone()),
         }
     }
 
@@ -164,7 +169,7 @@ impl<T: Terminal> Answers<T> {
     pub async fn screen(&self, ansi: bool) -> Reply {
         match self.terminal.capture().await {
             Ok(capture) => {
-                let screen = if ansi { capture.text } else { crate::screen::plain_text(&capture.text) };
+                let screen = if ansi { capture.text } else { plain_text(&capture.text) };
                 Reply { screen: Some(screen), ..Reply::ok() }
             }
             Err(error) => Reply::refused(ErrorCode::Internal, format!("the screen can't be captured: {error}")),

@@ -47,7 +47,7 @@ impl Sink for InboxSink {
     }
 
     async fn ingest(&self, channel: &ChannelName, offset: u64, bytes: Vec<u8>) -> Result<Ingested, SinkError> {
-        let ingested = self.inbox.ingest(channel.clone(), offset, bytes).await.map_err(sink_error)?;
+        let ingested = self.inbox.ingest(channel, offset, bytes).await.map_err(sink_error)?;
         Ok(self.tell(ingested).await)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
 use ccmux_wire::id::BatchId;
+use ccmux_wire::status::TmuxStatus;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -213,6 +214,10 @@ fn start_intake(
             agent,
             channels,
             recorder: recorder.clone(),
+            tmux: TmuxStatus {
+                socket: Some(house.setting.settings.tmux_socket.clone()).filter(|name| !name.is_empty()),
+                session: house.setting.settings.tmux_session.clone(),
+            },
             events: house.events.clone(),
         },
         hooks: HookFront { turns, on_the_way },

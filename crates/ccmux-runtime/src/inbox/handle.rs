@@ -26,7 +26,7 @@ const ORDERS: usize = 1_000;
 const CHANGES: usize = 4_096;
 
 /// The inbox. Cheap to clone; every clone speaks to the same writer thread.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Inbox {
     orders: mpsc::Sender<Order>,
     receipts: broadcast::Sender<(MessageId, Receipt)>,

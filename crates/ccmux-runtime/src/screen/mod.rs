@@ -33,6 +33,12 @@ use rows::Row;
 /// How many rows above the box speak about it: a hint stands right above its top rule.
 const HINT_ROWS: usize = 1;
 
+/// A capture as plain text, for people: no sequences, no trailing blanks, no empty rows at the end.
+pub fn plain_text(ansi: &str) -> String {
+    let rows: Vec<String> = rows::parse(ansi).into_iter().map(|row| row.text).collect();
+    rows.join("\n")
+}
+
 /// What one capture shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screen {

@@ -1,7 +1,5 @@
 //! Searches the transcript for a batch: the second witness of a delivery.
 
-use std::sync::Arc;
-
 use ccmux_policy::event::Found;
 use ccmux_policy::{Effect, Event};
 use ccmux_wire::id::{BatchId, PromptId};
@@ -46,8 +44,7 @@ impl Witness {
         let Ok(Some(row)) = self.inbox.batch(batch).await else { return unreadable };
         let Some(path) = row.mark.transcript_path else { return unreadable };
         let mark = Mark { path, offset: row.mark.offset };
-        let same = Arc::new(|reported: &str, ours: &str| same_prompt(ours, reported));
-        let contains = Arc::new(|reported: &str, ours: &str| contains_prompt(reported, ours));
-        self.turns.find_batch(mark, known.text.to_string(), same, contains).await
+        let same = |reported: &str, ours: &str| same_prompt(ours, reported);
+        self.turns.find_batch(mark, known.text.to_string(), same, contains_prompt).await
     }
 }
