@@ -297,7 +297,14 @@ impl Tmux {
             Err(error) => return self.broke_off(what, pieces, error).await,
         };
         match script::outcome(&self.nonce, &reply.stdout) {
-            Outcome::Known(typed) if reply.ok => Ok(self.note_refusal(pane, typed)),
+            Outcome::Known(Typed::Done) if reply.ok => Ok(Typed::Done),
+            Outcome::Known(Typed::Refused(why)) if reply.ok => {
+                // A refusal may mean that our memory of the pane is old.
+                self.remember(None);
+                tracing::info!(event = "terminal.refused", pane, %why);
+                self.forget(what, pieces).await;
+                Ok(Typed::Refused(why))
+            }
             Outcome::NotBegun if reply.no_server() => Err(TerminalError::NoPane(reply.stderr)),
             // A script that tmux can't read is not run at all.
             Outcome::NotBegun if reply.stderr.starts_with("-:") => Err(TerminalError::Failed {
@@ -311,30 +318,27 @@ impl Tmux {
         }
     }
 
-    /// A refusal may mean that our memory of the pane is old.
-    fn note_refusal(&self, pane: &str, typed: Typed) -> Typed {
-        if let Typed::Refused(why) = &typed {
-            tracing::info!(event = "terminal.refused", pane, %why);
-            self.remember(None);
-        }
-        typed
-    }
-
-    /// Takes our buffers out of the server, if it still answers: a text must not stay in the user's buffer list.
     async fn broke_off(
         &self,
         what: &'static str,
         pieces: usize,
         error: TerminalError,
     ) -> Result<Typed, TerminalError> {
-        if pieces > 0 && matches!(error, TerminalError::Silent { .. }) {
-            let forget = script::forget(&self.nonce, pieces).into_bytes();
-            let _ = self
-                .client
-                .run_with_input(what, &args(&["source-file", "-"]), forget)
-                .await;
+        if matches!(error, TerminalError::Silent { .. }) {
+            self.forget(what, pieces).await;
         }
         Err(error)
+    }
+
+    /// Takes our buffers out of the server, if it still answers: a text must not stay in the user's buffer list.
+    async fn forget(&self, what: &'static str, pieces: usize) {
+        if pieces > 0 {
+            let script = script::forget(&self.nonce, pieces).into_bytes();
+            let _ = self
+                .client
+                .run_with_input(what, &args(&["source-file", "-"]), script)
+                .await;
+        }
     }
 
     pub(super) async fn kill(&self, command: &'static str, target: String) -> Result<(), TerminalError> {

@@ -544,7 +544,12 @@ mod typing {
         let id = pane.id.as_str();
         server.user(&["split-window", "-d", "-t", id, "sleep 1000"]);
         let wrong = Guard { pid: pane.pid + 1 };
-        refuses(&server, wrong, &pane.pid.to_string()).await;
+        refuses(
+            &server,
+            wrong,
+            &format!("process {} is not {}", pane.pid, wrong.pid),
+        )
+        .await;
         for (begin, end, why) in [
             (
                 vec!["copy-mode", "-t", id],
