@@ -36,7 +36,7 @@ impl Tmux {
 
     async fn ask_for_pane(&self) -> Result<Facts, TerminalError> {
         let reply = self.client.run("list panes", &self.list_pane()).await?;
-        if reply.no_server() {
+        if reply.no_server() || reply.no_target() {
             return Ok(Facts::default());
         }
         Ok(Facts::read(&self.nonce, &reply.done("list panes")?.stdout))

@@ -50,7 +50,7 @@ pub(super) fn paste(
     let mut script = String::with_capacity(pieces.iter().map(|piece| 2 * piece.len() + 200).sum());
     let mut pastes = String::new();
     for (index, piece) in pieces.iter().enumerate() {
-        let name = format!("{}-{index}", nonce.as_str());
+        let name = nonce.buffer(index);
         let _ = writeln!(script, "set-buffer -b {name} -- {}", quoted(piece));
         let _ = writeln!(pastes, "paste-buffer -p -r -d -b {name} -t {pane}");
     }
@@ -74,7 +74,7 @@ pub(super) fn enter(nonce: &Nonce, pane: &str, guard: Guard) -> String {
 /// Deletes the buffers of a script that was refused or broke off.
 pub(super) fn forget(nonce: &Nonce, pieces: usize) -> String {
     (0..pieces).fold(String::new(), |mut script, index| {
-        let _ = writeln!(script, "delete-buffer -b {}-{index}", nonce.as_str());
+        let _ = writeln!(script, "delete-buffer -b {}", nonce.buffer(index));
         script
     })
 }

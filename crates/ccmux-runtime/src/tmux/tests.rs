@@ -281,8 +281,8 @@ mod starting {
         let second = server.start(&["sh", "-c", "exit 0"]).await;
         assert_eq!(second.id, first.id);
         assert_ne!(second.pid, first.pid);
-        server.user(&["set-option", "-w", "-t", &first.id, "remain-on-exit", "off"]);
         assert_eq!(server.dead().await, ExitStatus::Code(0));
+        server.user(&["set-option", "-w", "-t", &first.id, "remain-on-exit", "off"]);
         server.start(&["sh", "-c", "exit 4"]).await;
         assert_eq!(
             server.dead().await,
