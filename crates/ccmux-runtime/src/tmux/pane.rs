@@ -292,10 +292,11 @@ impl Tmux {
             .take_while(|line| line.starts_with("set-buffer"))
             .count();
         let list = args(&["source-file", "-"]);
-        let reply = match self.client.run_with_input(what, &list, script.into_bytes()).await {
-            Ok(reply) => reply,
-            Err(error) => return self.broke_off(what, pieces, error).await,
-        };
+        // Without an answer in time nothing is asked a second time: the script, should it still run, deletes its buffers.
+        let reply = self
+            .client
+            .run_with_input(what, &list, script.into_bytes())
+            .await?;
         match script::outcome(&self.nonce, &reply.stdout) {
             Outcome::Known(Typed::Done) if reply.ok => Ok(Typed::Done),
             Outcome::Known(Typed::Refused(why)) if reply.ok => {
@@ -313,21 +314,10 @@ impl Tmux {
             }),
             outcome => {
                 tracing::warn!(event = "terminal.doubtful", what, ?outcome, why = %reply.stderr);
-                self.broke_off(what, pieces, silent(what)).await
+                self.forget(what, pieces).await;
+                Err(silent(what))
             }
         }
-    }
-
-    async fn broke_off(
-        &self,
-        what: &'static str,
-        pieces: usize,
-        error: TerminalError,
-    ) -> Result<Typed, TerminalError> {
-        if matches!(error, TerminalError::Silent { .. }) {
-            self.forget(what, pieces).await;
-        }
-        Err(error)
     }
 
     /// Takes our buffers out of the server, if it still answers: a text must not stay in the user's buffer list.
