@@ -101,7 +101,7 @@ pub enum PaneNews {
 
 /// A terminal that runs one agent in one pane.
 pub trait Terminal: Send + Sync + 'static {
-    /// The session's pane, dead or alive; `None` if there is no such session.
+    /// The pane that was made for the agent, dead or alive; `None` if there is none, or no session at all.
     fn find(&self) -> impl Future<Output = Result<Option<Pane>, TerminalError>> + Send;
 
     /// Starts the command as the pane's own process: in the session's dead pane, or in a new session. Returns the pane.

@@ -36,6 +36,11 @@ impl Nonce {
         &self.0
     }
 
+    /// A buffer of ours. Short: tmux reads its language a byte at a time, and a batch names each buffer twice.
+    pub(super) fn buffer(&self, index: usize) -> String {
+        format!("{}-{index}", self.0.get(..10).unwrap_or(&self.0))
+    }
+
     /// The rest of a line that starts with this word and `kind`.
     pub(super) fn strip<'a>(&self, line: &'a str, kind: &str) -> Option<&'a str> {
         line.strip_prefix(self.as_str())?.strip_prefix(kind)
@@ -59,9 +64,9 @@ impl Reply {
         !self.ok && (self.stderr.contains("no server running") || self.stderr.contains("error connecting to"))
     }
 
-    /// A target does not exist.
+    /// A target does not exist. (`no current target` is said by a server without any session, about to exit.)
     pub(super) fn no_target(&self) -> bool {
-        !self.ok && self.stderr.contains("can't find")
+        !self.ok && (self.stderr.contains("can't find") || self.stderr.contains("no current target"))
     }
 
     /// The reply if it is one of success, else the error.

@@ -36,7 +36,7 @@ impl Tmux {
 
     async fn ask_for_pane(&self) -> Result<Facts, TerminalError> {
         let reply = self.client.run("list panes", &self.list_pane()).await?;
-        if reply.no_server() {
+        if reply.no_server() || reply.no_target() {
             return Ok(Facts::default());
         }
         Ok(Facts::read(&self.nonce, &reply.done("list panes")?.stdout))
@@ -292,12 +292,20 @@ impl Tmux {
             .take_while(|line| line.starts_with("set-buffer"))
             .count();
         let list = args(&["source-file", "-"]);
-        let reply = match self.client.run_with_input(what, &list, script.into_bytes()).await {
-            Ok(reply) => reply,
-            Err(error) => return self.broke_off(what, pieces, error).await,
-        };
+        // Without an answer in time nothing is asked a second time: the script, should it still run, deletes its buffers.
+        let reply = self
+            .client
+            .run_with_input(what, &list, script.into_bytes())
+            .await?;
         match script::outcome(&self.nonce, &reply.stdout) {
-            Outcome::Known(typed) if reply.ok => Ok(self.note_refusal(pane, typed)),
+            Outcome::Known(Typed::Done) if reply.ok => Ok(Typed::Done),
+            Outcome::Known(Typed::Refused(why)) if reply.ok => {
+                // A refusal may mean that our memory of the pane is old.
+                self.remember(None);
+                tracing::info!(event = "terminal.refused", pane, %why);
+                self.forget(what, pieces).await;
+                Ok(Typed::Refused(why))
+            }
             Outcome::NotBegun if reply.no_server() => Err(TerminalError::NoPane(reply.stderr)),
             // A script that tmux can't read is not run at all.
             Outcome::NotBegun if reply.stderr.starts_with("-:") => Err(TerminalError::Failed {
@@ -306,35 +314,21 @@ impl Tmux {
             }),
             outcome => {
                 tracing::warn!(event = "terminal.doubtful", what, ?outcome, why = %reply.stderr);
-                self.broke_off(what, pieces, silent(what)).await
+                self.forget(what, pieces).await;
+                Err(silent(what))
             }
         }
     }
 
-    /// A refusal may mean that our memory of the pane is old.
-    fn note_refusal(&self, pane: &str, typed: Typed) -> Typed {
-        if let Typed::Refused(why) = &typed {
-            tracing::info!(event = "terminal.refused", pane, %why);
-            self.remember(None);
-        }
-        typed
-    }
-
     /// Takes our buffers out of the server, if it still answers: a text must not stay in the user's buffer list.
-    async fn broke_off(
-        &self,
-        what: &'static str,
-        pieces: usize,
-        error: TerminalError,
-    ) -> Result<Typed, TerminalError> {
-        if pieces > 0 && matches!(error, TerminalError::Silent { .. }) {
-            let forget = script::forget(&self.nonce, pieces).into_bytes();
+    async fn forget(&self, what: &'static str, pieces: usize) {
+        if pieces > 0 {
+            let script = script::forget(&self.nonce, pieces).into_bytes();
             let _ = self
                 .client
-                .run_with_input(what, &args(&["source-file", "-"]), forget)
+                .run_with_input(what, &args(&["source-file", "-"]), script)
                 .await;
         }
-        Err(error)
     }
 
     pub(super) async fn kill(&self, command: &'static str, target: String) -> Result<(), TerminalError> {

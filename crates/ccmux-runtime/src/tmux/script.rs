@@ -7,13 +7,14 @@
 //!     paste-buffer -p -r -d -b ccmux-...-0 -t %3
 //!     display-message -p "ccmux-...D"          done
 //! } {
-//!     delete-buffer -b ccmux-...-0
 //!     display-message -p -t %3 "ccmux-...R <what is different>"
 //! }
 //! ```
 //!
 //! The whole text travels on the client's stdin: tmux limits arguments to 16 KB in all, and files would have to be kept
 //! private. tmux runs it between two turns of its own event loop, so the pane can't die in the middle.
+//! After a refusal a second script ([`forget`]) takes the buffers away: in here, the mere presence of as many
+//! `delete-buffer` as pieces would nearly double the time of every batch.
 
 use std::fmt::Write;
 
@@ -47,14 +48,13 @@ pub(super) fn paste(
         });
     }
     let mut script = String::with_capacity(pieces.iter().map(|piece| 2 * piece.len() + 200).sum());
-    let (mut pastes, mut deletes) = (String::new(), String::new());
+    let mut pastes = String::new();
     for (index, piece) in pieces.iter().enumerate() {
-        let name = format!("{}-{index}", nonce.as_str());
+        let name = nonce.buffer(index);
         let _ = writeln!(script, "set-buffer -b {name} -- {}", quoted(piece));
         let _ = writeln!(pastes, "paste-buffer -p -r -d -b {name} -t {pane}");
-        let _ = writeln!(deletes, "delete-buffer -b {name}");
     }
-    guarded(&mut script, nonce, pane, guard, &pastes, &deletes);
+    guarded(&mut script, nonce, pane, guard, &pastes);
     Ok(script)
 }
 
@@ -67,20 +67,19 @@ pub(super) fn enter(nonce: &Nonce, pane: &str, guard: Guard) -> String {
         pane,
         guard,
         &format!("send-keys -t {pane} Enter\n"),
-        "",
     );
     script
 }
 
-/// Deletes the buffers of a script that broke off.
+/// Deletes the buffers of a script that was refused or broke off.
 pub(super) fn forget(nonce: &Nonce, pieces: usize) -> String {
     (0..pieces).fold(String::new(), |mut script, index| {
-        let _ = writeln!(script, "delete-buffer -b {}-{index}", nonce.as_str());
+        let _ = writeln!(script, "delete-buffer -b {}", nonce.buffer(index));
         script
     })
 }
 
-fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: Guard, then: &str, otherwise: &str) {
+fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: Guard, then: &str) {
     let (nonce, pid) = (nonce.as_str(), guard.pid);
     // Synchronised panes would send our key to the user's other panes too; a pane with its input off takes none.
     let _ = write!(
@@ -91,8 +90,7 @@ fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: Guard, then: &
          {then}\
          display-message -p \"{nonce}D\"\n\
          }} {{\n\
-         {otherwise}\
-         display-message -p -t {pane} \"{nonce}R process #{{pane_pid}} (not {pid}?)\
+         display-message -p -t {pane} \"{nonce}R process #{{pane_pid}}#{{?#{{!=:#{{pane_pid}},{pid}}}, is not {pid},}}\
          #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}\
          #{{?pane_input_off, has its input off,}}#{{?pane_synchronized, is synchronised with other panes,}}\"\n\
          }}\n"

@@ -281,8 +281,8 @@ mod starting {
         let second = server.start(&["sh", "-c", "exit 0"]).await;
         assert_eq!(second.id, first.id);
         assert_ne!(second.pid, first.pid);
-        server.user(&["set-option", "-w", "-t", &first.id, "remain-on-exit", "off"]);
         assert_eq!(server.dead().await, ExitStatus::Code(0));
+        server.user(&["set-option", "-w", "-t", &first.id, "remain-on-exit", "off"]);
         server.start(&["sh", "-c", "exit 4"]).await;
         assert_eq!(
             server.dead().await,
@@ -544,7 +544,12 @@ mod typing {
         let id = pane.id.as_str();
         server.user(&["split-window", "-d", "-t", id, "sleep 1000"]);
         let wrong = Guard { pid: pane.pid + 1 };
-        refuses(&server, wrong, &pane.pid.to_string()).await;
+        refuses(
+            &server,
+            wrong,
+            &format!("process {} is not {}", pane.pid, wrong.pid),
+        )
+        .await;
         for (begin, end, why) in [
             (
                 vec!["copy-mode", "-t", id],
