@@ -14,6 +14,8 @@ use crate::wrap;
 /// A paste beyond this is shown collapsed and sent in a wrapper (FINDINGS 42).
 const EXACT_PASTE_UNITS: usize = 800;
 const EXACT_PASTE_LINES: usize = 3;
+/// How the label of a collapsed paste begins; it ends at the next `]`.
+const LABEL: &str = "[Pasted text #";
 
 /// What is in the box: also what a stash keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -72,12 +74,17 @@ impl Draft {
         sent.nfc().collect()
     }
 
-    fn next_paste(&self, text: &str) -> Option<(usize, &str, &str)> {
-        let found = |(label, content)| {
-            let (label, content): (&String, &String) = (label, content);
-            Some((text.find(label.as_str())?, label.as_str(), content.as_str()))
-        };
-        self.pastes.iter().filter_map(found).min_by_key(|(at, ..)| *at)
+    /// The next label of a paste in a text: where, and what it stands for.
+    fn next_paste<'a>(&'a self, text: &'a str) -> Option<(usize, &'a str, &'a str)> {
+        let mut from = 0;
+        loop {
+            let at = from + text[from..].find(LABEL)?;
+            let end = at + text[at..].find(']')? + 1;
+            if let Some(content) = self.pastes.get(&text[at..end]) {
+                return Some((at, &text[at..end], content));
+            }
+            from = at + LABEL.len();
+        }
     }
 }
 
@@ -123,7 +130,7 @@ impl PromptBox {
         } else {
             String::new()
         };
-        let label = format!("[Pasted text #{}{lines}]", self.last_paste);
+        let label = format!("{LABEL}{}{lines}]", self.last_paste);
         self.insert(&label);
         self.draft.pastes.insert(label, text.to_owned());
     }
@@ -326,6 +333,19 @@ mod tests {
         assert!(prompt.is_empty());
         prompt.paste(&"x".repeat(800));
         assert_eq!(prompt.text().len(), 800);
+    }
+
+    #[test]
+    fn several_pastes_are_put_in_their_places_and_a_typed_label_stays() {
+        let mut prompt = with("a [Pasted text #9] ");
+        prompt.paste("1\n2\n3\n[Pasted text #2 +3 lines]");
+        prompt.insert(" b ");
+        prompt.paste("5\n6\n7\n8");
+        let text = sent(&mut prompt);
+        assert!(text.starts_with(
+            "a [Pasted text #9] \n\n<pasted_content id=\"ab12\">\n1\n2\n3\n[Pasted text #2 +3 lines]\n</"
+        ));
+        assert_eq!(text.matches("5\n6\n7\n8").count(), 1);
     }
 
     #[test]

@@ -166,18 +166,29 @@ fn hint_row(hint: Option<&str>, width: usize) -> String {
     format!("{}{GREY}{hint}{RESET}", " ".repeat(indent))
 }
 
+/// A pane that is too narrow loses the words on shift+tab first, then the end (so in 2.1.332: below 32 columns
+/// nothing tells any more that Esc interrupts).
 fn footer_row(footer: &Footer, width: usize) -> String {
+    let room = width.saturating_sub(4);
     let (mode, rest) = match footer {
         Footer::Bypass => (BYPASS, CYCLE.to_owned()),
-        Footer::Interruptible { manual: false } => (BYPASS, format!("{CYCLE} · {INTERRUPT}")),
+        Footer::Interruptible { manual: false } => {
+            let whole = format!("{CYCLE} · {INTERRUPT}");
+            let fits = wrap::columns(BYPASS) + wrap::columns(&whole) <= room;
+            (BYPASS, if fits { whole } else { format!(" · {INTERRUPT}") })
+        }
         Footer::Manual => ("", format!("{MANUAL} · ? for shortcuts")),
         Footer::Interruptible { manual: true } => ("", format!("{MANUAL} · {INTERRUPT}")),
         Footer::Said(text) => ("", text.clone()),
     };
-    let room = width.saturating_sub(2);
     let mode = wrap::fit(mode, room);
-    let rest = wrap::fit(&rest, room - wrap::columns(mode)).to_owned();
-    format!("  {MODE}{mode}{GREY}{rest}{RESET}")
+    let left = room - wrap::columns(mode);
+    let rest = if wrap::columns(&rest) <= left {
+        rest
+    } else {
+        format!("{}…", wrap::fit(&rest, left.saturating_sub(1)))
+    };
+    format!("  {MODE}{mode}{GREY}{}{RESET}", wrap::fit(&rest, left))
 }
 
 const BYPASS: &str = "⏵⏵ bypass permissions on";
@@ -251,7 +262,7 @@ mod tests {
         let line = "─".repeat(40);
         assert_eq!(
             rows,
-            ["", &line, "❯", &line, "  ⏵⏵ bypass permissions on (shift+tab to"]
+            ["", &line, "❯", &line, "  ⏵⏵ bypass permissions on (shift+tab…"]
         );
     }
 
@@ -280,6 +291,21 @@ mod tests {
         assert_eq!((view.top, view.shown, view.below, view.cursor.0), (81, 15, 6, 7));
         prompt.vertical(-100, size.text_width());
         assert_eq!(BoxView::of(&mut prompt, size).below, 87);
+    }
+
+    #[test]
+    fn a_narrow_footer_loses_the_words_on_shift_tab_first() {
+        let at = |width| {
+            plain(&footer_row(&Footer::Interruptible { manual: false }, width))
+                .trim_end()
+                .to_owned()
+        };
+        assert_eq!(
+            at(100),
+            "  ⏵⏵ bypass permissions on (shift+tab to cycle) · esc to interrupt"
+        );
+        assert_eq!(at(60), "  ⏵⏵ bypass permissions on · esc to interrupt");
+        assert_eq!(at(40), "  ⏵⏵ bypass permissions on · esc to i…");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! The agent: what happens to it (events, time) and what it shows, without a terminal of its own.
 //!
 //! The caller feeds [`Agent::handle`] and [`Agent::tick`], waits until [`Agent::next_deadline`], and draws
-//! [`Agent::frame`]. Its files: `input` (keys), `submit` (prompts and commands), `turn` (the script of a turn),
-//! `tool` (calls and dialogs), `hooking` (what hooks are told), `view` (what is seen).
+//! [`Agent::view`]. Its files: `input` (keys), `submit` (prompts and commands), `turn` (the script of a turn),
+//! `tool` (calls and dialogs), `background` (sub-agents), `hooking` (what hooks are told), `view` (what is seen).
 
+mod background;
 mod hooking;
 mod input;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod tool;
 mod turn;
 mod view;
@@ -29,7 +32,7 @@ use crate::session::Opened;
 use crate::settings::Hooks;
 use crate::state_file::{StateFile, Status};
 use crate::transcript::Transcript;
-use tool::BackgroundTask;
+use background::BackgroundTask;
 use turn::Turn;
 
 /// SessionStart comes that long after the start, before the box is up (FINDINGS 35).
