@@ -140,6 +140,7 @@ impl Stage {
         let tail = lines[lines.len().saturating_sub(20)..].join("\n");
         let why = said(&mut self.ccmux(&["why"]));
         let screen = said(self.tmux().args(["capture-pane", "-p"]));
+        let (why, screen) = (why.trim_end(), screen.trim_end());
         format!(
             "\n--- the daemon's log, its end\n{tail}\n--- ccmux why\n{why}\n--- the agent's screen\n{screen}"
         )
