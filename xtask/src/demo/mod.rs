@@ -1,4 +1,73 @@
-//! demo
-pub fn run() -> anyhow::Result<()> {
+//! `cargo xtask demo`: messages on their way through ccmux, with the demo agent in Claude Code's place.
+//!
+//! ```text
+//! stage (a temporary directory, ccmuxd, a tmux server of its own)
+//!   └─ watch (the daemon's log, output.sock) ─► facts ─► narrator (what you read)
+//! story: does one thing, waits for the facts that must follow, each with a limit
+//! ```
+//!
+//! Whatever happens (the end, a failure, Ctrl-C), the stage takes everything away again.
+
+mod narrator;
+mod stage;
+mod story;
+mod watch;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+
+use crate::{cargo, tmux};
+use narrator::Narrator;
+use stage::Stage;
+
+const PACKAGES: [&str; 4] = ["ccmuxd", "ccmux-cli", "ccmux-hook", "ccmux-demo"];
+
+/// Ctrl-C, SIGTERM or a hang-up asked us to stop.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Fails once somebody wants us to stop, so that every wait ends and the stage is cleared.
+fn go_on() -> anyhow::Result<()> {
+    anyhow::ensure!(!INTERRUPTED.load(Ordering::Relaxed), "interrupted");
     Ok(())
+}
+
+pub fn run() -> anyhow::Result<()> {
+    tmux::ensure()?;
+    let mut build = vec!["--release", "--bins"];
+    build.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    cargo::run("build", &build)?;
+    ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("can't watch for Ctrl-C")?;
+    let binaries = cargo::binaries("release")?;
+    play(&binaries)?;
+    Narrator::stdout().say(&how_to_go_on(&binaries));
+    Ok(())
+}
+
+/// Plays with the binaries of that directory.
+fn play(binaries: &Path) -> anyhow::Result<()> {
+    let mut narrator = Narrator::stdout();
+    let mut stage = Stage::new(binaries)?;
+    let told = story::tell(&mut stage, &mut narrator);
+    if told.is_err() && go_on().is_ok() {
+        eprintln!("{}", stage.diagnosis());
+    }
+    let cleared = stage.clear();
+    told?;
+    narrator.say(&format!("\n{}", cleared?));
+    Ok(())
+}
+
+fn how_to_go_on(binaries: &Path) -> String {
+    let bin = binaries.display();
+    format!(
+        "
+To go on with the real Claude Code (installed, and logged in once):
+  {bin}/ccmuxd                    starts it in tmux, in ~/ccmux-workspace; leave this running
+  {bin}/ccmux attach              the native Claude Code: settle its first questions; Ctrl-b d leaves
+  echo 'What is in this folder?' > /tmp/ccmux/in
+  {bin}/ccmux tail                follows the answers; `ccmux why` says what it waits for
+README.md says more."
+    )
 }
