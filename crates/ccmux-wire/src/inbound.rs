@@ -156,6 +156,16 @@ impl Framer {
         }
     }
 
+    /// Whether [`Framer::next_frame`] would return one: to ask before taking what there is no room for.
+    pub fn has_frame(&self) -> bool {
+        let (from, until) = match (self.at.skip, self.open_terminator()) {
+            (Some(skip), _) => (0, skip.until),
+            (None, Some(until)) => (self.scanned.max(head_bytes(until)), until),
+            (None, None) => return false,
+        };
+        find(&self.partial()[from..], until.byte()).is_some()
+    }
+
     /// Called when nothing came for [`QUIET_MS`]: the next complete frame, or what there is, as it stands. Call it until
     /// it returns `None`.
     ///

@@ -322,7 +322,7 @@ impl Inbox {
         room.map(|_| ()).map_err(|_| InboxError::Closed)
     }
 
-    async fn ask<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, InboxError> + Send + 'static,
     ) -> Result<T, InboxError> {

@@ -140,18 +140,20 @@ impl Writer {
         upto: Upto,
         mut ingested: Ingested,
     ) -> Result<Taken, InboxError> {
-        let mut more = true;
-        while more && self.has_room() {
+        while self.has_room() {
             let frame = if upto == Upto::Everything {
                 framer.flush_quiet()
             } else {
                 framer.next_frame()
             };
-            match frame {
-                Some(frame) => self.take_frame(channel, frame, &mut ingested)?,
-                None => more = false,
-            }
+            let Some(frame) = frame else { break };
+            self.take_frame(channel, frame, &mut ingested)?;
         }
+        let more = if upto == Upto::Everything {
+            framer.pending()
+        } else {
+            framer.has_frame()
+        };
         ingested.cursor = framer.consumed();
         ingested.received = framer.received();
         ingested.pending = framer.pending();

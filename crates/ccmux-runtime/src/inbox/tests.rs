@@ -1,1 +1,144 @@
+//! Real SQLite files in temporary directories.
 
+mod batches;
+mod file;
+mod intake;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccmux_policy::Event;
+use ccmux_wire::channel::ChannelName;
+use ccmux_wire::id::{BatchId, MessageId};
+use ccmux_wire::receipt::MessageState;
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// No fact takes longer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn channel(name: &str) -> ChannelName {
+    name.parse().unwrap()
+}
+
+fn texts() -> Texts {
+    Texts {
+        normalise: Arc::new(|text| text.replace('\u{1b}', "")),
+        measure: Arc::new(|shown, content| Size {
+            bytes: (shown.len() + content.len()) as u64,
+            rows: content.lines().count() as u32,
+        }),
+    }
+}
+
+fn new_message(on: &str, content: &str) -> NewMessage {
+    NewMessage {
+        channel: channel(on),
+        shown: on.into(),
+        content: content.into(),
+        id: None,
+        meta: None,
+        ts_ms: 7,
+    }
+}
+
+/// A state directory; daemons come and go in it.
+struct Place {
+    dir: Arc<TempDir>,
+    settings: InboxSettings,
+}
+
+/// One daemon's inbox, with the events it sent.
+struct Daemon {
+    opened: Opened,
+    events: mpsc::Receiver<Event>,
+    _dir: Arc<TempDir>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            dir: Arc::new(tempfile::tempdir().unwrap()),
+            settings: InboxSettings::default(),
+        }
+    }
+
+    fn limited(message_bytes: u64, queue_messages: u64) -> Self {
+        let settings = InboxSettings {
+            message_bytes,
+            queue_messages,
+            ..InboxSettings::default()
+        };
+        Self {
+            settings,
+            ..Self::new()
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("inbox.db")
+    }
+
+    fn try_open(&self) -> Result<Daemon, InboxError> {
+        let (sender, events) = mpsc::channel(16);
+        Inbox::open(&self.path(), self.settings, texts(), sender).map(|opened| Daemon {
+            opened,
+            events,
+            _dir: self.dir.clone(),
+        })
+    }
+
+    fn open(&self) -> Daemon {
+        self.try_open().unwrap()
+    }
+
+    /// As the `sqlite3` tool would.
+    fn look(&self) -> Connection {
+        Connection::open(self.path()).unwrap()
+    }
+
+    fn contents(&self) -> Vec<String> {
+        let connection = self.look();
+        let mut all = connection
+            .prepare("SELECT content FROM messages ORDER BY id")
+            .unwrap();
+        all.query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
+    }
+}
+
+impl Daemon {
+    async fn event(&mut self) -> ccmux_policy::Message {
+        match tokio::time::timeout(LIMIT, self.events.recv()).await {
+            Ok(Some(Event::MessageAccepted(message))) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn accept(&self, content: &str) -> MessageId {
+        self.opened
+            .inbox
+            .accept(new_message("x", content))
+            .await
+            .unwrap()
+            .message
+    }
+
+    async fn state(&self, message: MessageId) -> MessageState {
+        self.opened.inbox.receipt(message).await.unwrap().state
+    }
+
+    async fn begin(&self, batch: u64, messages: &[MessageId]) -> Result<(), InboxError> {
+        let now = ccmux_policy::UnixMs(100);
+        self.opened
+            .inbox
+            .begin_batch(BatchId(batch), messages.to_vec(), Mark::default(), now)
+            .await
+    }
+}
