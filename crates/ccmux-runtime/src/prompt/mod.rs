@@ -17,6 +17,7 @@
 //! how far from UTC a moment is, is asked of the caller.
 
 mod compose;
+mod invisible;
 mod mentions;
 mod pieces;
 mod same;

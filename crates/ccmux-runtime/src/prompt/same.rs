@@ -2,7 +2,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::sanitise::is_dropped;
+use super::invisible::is_invisible;
 
 /// `reported` is `ours` under the comparison form.
 pub fn same_prompt(ours: &str, reported: &str) -> bool {
@@ -25,14 +25,10 @@ pub fn contains_prompt(reported: &str, ours: &str) -> bool {
         .any(|(at, _)| whole_lines(at))
 }
 
-/// Without what is invisible, NFC, blanks at line ends gone, `<\/` undone.
+/// Without what is invisible, NFC, blanks at line ends gone, `<\/` undone. Blanks inside and at line starts count.
 fn form(text: &str) -> String {
     let unescaped = text.replace("<\\/", "</");
-    let kept: String = unescaped
-        .chars()
-        .filter(|c| *c == '\n' || !is_dropped(*c))
-        .nfc()
-        .collect();
+    let kept: String = unescaped.chars().filter(|c| !is_invisible(*c)).nfc().collect();
     let lines: Vec<&str> = kept.split('\n').map(str::trim_end).collect();
     lines.join("\n").trim_end().to_owned()
 }

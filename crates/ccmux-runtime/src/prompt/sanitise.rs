@@ -2,17 +2,23 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-/// `raw` without control characters and without what Claude removes; newlines are LF; NFC. Blank if nothing is left.
+use super::invisible::{is_emoji, is_invisible, is_joining, is_joining_mark};
+
+const NON_JOINER: char = '\u{200c}';
+const JOINER: char = '\u{200d}';
+const TEXT_STYLE: char = '\u{fe0e}';
+const EMOJI_STYLE: char = '\u{fe0f}';
+const KEYCAP: char = '\u{20e3}';
+
+/// `raw` without control characters and without what Claude removes; newlines are LF; NFC; no blanks at the end. Empty if
+/// nothing is left.
 ///
 /// What it returns, it leaves alone on a second pass.
 pub fn sanitise(raw: &str) -> String {
     let lines = unify_newlines(raw);
-    let kept: String = lines
-        .chars()
-        .filter(|c| *c == '\n' || !is_dropped(*c))
-        .nfc()
-        .collect();
-    close(kept.trim_end())
+    let printable: Vec<char> = lines.chars().filter(|c| !is_dropped(*c)).nfc().collect();
+    let text: String = without_invisible(&printable).into_iter().nfc().collect();
+    close(text.trim_end())
 }
 
 /// All that ends a line for Claude, a terminal or a reader becomes LF; a tab becomes what Claude makes of it.
@@ -40,12 +46,56 @@ fn close(text: &str) -> String {
     }
 }
 
-/// Whether Claude would remove `c`, or it could not be proved to arrive.
-pub(super) fn is_dropped(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-            | '\u{fdd0}'..='\u{fdef}')
-        || (c as u32) & 0xfffe == 0xfffe
+/// Never kept, whatever stands around it.
+fn is_dropped(c: char) -> bool {
+    let nonchar = matches!(c, '\u{fdd0}'..='\u{fdef}') || (c as u32) & 0xfffe == 0xfffe;
+    let may_stay = matches!(c, NON_JOINER | JOINER | TEXT_STYLE | EMOJI_STYLE);
+    (c != '\n' && c.is_control()) || nonchar || (is_invisible(c) && !may_stay)
+}
+
+/// Joiners and variation selectors stay only where Claude keeps them.
+fn without_invisible(text: &[char]) -> Vec<char> {
+    let mut kept: Vec<char> = Vec::with_capacity(text.len());
+    for (at, c) in text.iter().enumerate() {
+        if !is_invisible(*c) || is_wanted(&kept, *c, text.get(at + 1).copied()) {
+            kept.push(*c);
+        }
+    }
+    kept
+}
+
+/// Whether Claude keeps the invisible `c` between what was kept so far and what comes.
+fn is_wanted(before: &[char], c: char, after: Option<char>) -> bool {
+    let Some(previous) = before.last().copied() else {
+        return false;
+    };
+    match c {
+        TEXT_STYLE | EMOJI_STYLE => is_emoji(previous) || (is_key(previous) && after == Some(KEYCAP)),
+        JOINER if joins_emoji(before) => after.is_some_and(is_emoji),
+        // What follows must be visible: two invisible characters in a row were not proved to stay.
+        JOINER | NON_JOINER => joins_letters(before) && !after.is_some_and(is_invisible),
+        _ => false,
+    }
+}
+
+fn is_key(c: char) -> bool {
+    c.is_ascii_digit() || c == '#' || c == '*'
+}
+
+/// An emoji at the end, with or without style or skin tone.
+fn joins_emoji(before: &[char]) -> bool {
+    match before {
+        [.., emoji, '\u{1f3fb}'..='\u{1f3ff}' | EMOJI_STYLE] => is_emoji(*emoji),
+        [.., last] => is_emoji(*last),
+        [] => false,
+    }
+}
+
+/// A letter of a script that joins at the end, with or without marks.
+fn joins_letters(before: &[char]) -> bool {
+    before
+        .iter()
+        .rev()
+        .find(|c| !is_joining_mark(**c))
+        .is_some_and(|letter| is_joining(*letter))
 }

@@ -21,7 +21,9 @@ pub fn box_holds(prompt_box: Option<&PromptBox>, text: &str) -> BoxHolds {
 fn is_ours(found: &PromptBox, text: &str) -> bool {
     let doubtful = text.chars().any(is_doubtful);
     let hidden = usize::try_from(found.hidden_above).unwrap_or(usize::MAX);
-    let Some(rest) = without_tail(&shown(text, doubtful), &found.rows, doubtful) else { return false };
+    let Some(rest) = without_tail(&shown(text, doubtful), &found.rows, doubtful) else {
+        return false;
+    };
     if found.hidden_below > 0 || rest.trim().is_empty() != (hidden == 0) {
         return false;
     }
@@ -48,7 +50,11 @@ fn without_tail(text: &str, rows: &[String], doubtful: bool) -> Option<String> {
 /// emoji (measured on 3.3a): then no blank counts.
 fn shown(text: &str, doubtful: bool) -> String {
     let is_shown = |c: &char| {
-        if doubtful { !c.is_whitespace() && !is_doubtful(*c) } else { true }
+        if doubtful {
+            !c.is_whitespace() && !is_doubtful(*c)
+        } else {
+            true
+        }
     };
     text.nfc().filter(is_shown).collect()
 }

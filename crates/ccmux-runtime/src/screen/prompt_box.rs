@@ -77,16 +77,29 @@ pub(super) fn find(rules: &Rules, rows: &[Row]) -> Option<Found> {
     let sign = sign(rules, inner.first()?, hidden_above)?;
     let text = text(rules, inner, sign)?;
     let placeholder_text = placeholder(&text);
-    let shown = if placeholder_text.is_some() { Vec::new() } else { text.iter().map(typed).collect() };
+    let shown = if placeholder_text.is_some() {
+        Vec::new()
+    } else {
+        text.iter().map(typed).collect()
+    };
     let prompt_box = PromptBox {
         rows: without_blank_box(shown),
         hidden_above,
         hidden_below,
         width: u16::try_from(width.saturating_sub(INDENT + MARGIN)).unwrap_or(u16::MAX),
         placeholder: placeholder_text.is_some(),
-        label: rows[top].text.trim_matches(|c| c == rules.rule_glyph || c == ' ').to_owned(),
+        label: rows[top]
+            .text
+            .trim_matches(|c| c == rules.rule_glyph || c == ' ')
+            .to_owned(),
     };
-    Some(Found { prompt_box, sign, placeholder_text, top, bottom })
+    Some(Found {
+        prompt_box,
+        sign,
+        placeholder_text,
+        top,
+        bottom,
+    })
 }
 
 fn is_rule(rules: &BoxRules, row: &Row) -> bool {
@@ -96,7 +109,10 @@ fn is_rule(rules: &BoxRules, row: &Row) -> bool {
 
 /// The columns of the screen: those of the widest rule. Other rows say little: terminals and tables disagree about emoji.
 fn screen_width(rules: &BoxRules, rows: &[Row]) -> Option<usize> {
-    rows.iter().filter(|row| is_rule(rules, row)).map(|row| row.text.width()).max()
+    rows.iter()
+        .filter(|row| is_rule(rules, row))
+        .map(|row| row.text.width())
+        .max()
 }
 
 /// Whether a rule reaches from edge to edge. A label may hold characters about whose width opinions differ.
