@@ -95,6 +95,9 @@ impl Inbox {
     /// were received before are skipped, so that giving them again doubles nothing. Messages, cursor and the beginning
     /// of a message are committed together when this returns.
     ///
+    /// One call at a time for a channel, in the order of the stream: an offset beyond what was received is taken for a
+    /// gap (logged), and the bytes before it for known.
+    ///
     /// While the queue is full this waits: the writers of the FIFO block, nothing is dropped.
     ///
     /// # Errors

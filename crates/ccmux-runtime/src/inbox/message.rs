@@ -39,13 +39,19 @@ pub struct Size {
     pub rows: u32,
 }
 
+/// Content as written → content as Claude may get it.
+pub type Normalise = dyn Fn(&str) -> String + Send + Sync;
+
+/// (shown channel, normalised content) → what it takes in a prompt.
+pub type Measure = dyn Fn(&str, &str) -> Size + Send + Sync;
+
 /// What the inbox needs to know about texts: called in the writer thread, once a message, before it is stored.
 #[derive(Clone)]
 pub struct Texts {
     /// Content as written → content as Claude may get it.
-    pub normalise: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    pub normalise: Arc<Normalise>,
     /// (shown channel, normalised content) → what it takes in a prompt.
-    pub measure: Arc<dyn Fn(&str, &str) -> Size + Send + Sync>,
+    pub measure: Arc<Measure>,
 }
 
 impl fmt::Debug for Texts {

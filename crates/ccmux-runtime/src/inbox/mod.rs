@@ -36,7 +36,8 @@ mod writer;
 pub use error::{AcceptError, InboxError};
 pub use handle::{Inbox, Opened};
 pub use message::{
-    Accepted, BatchRow, BatchState, Body, InboxSettings, Ingested, Mark, NewMessage, Rejected, Size, Texts,
+    Accepted, BatchRow, BatchState, Body, InboxSettings, Ingested, Mark, Measure, NewMessage, Normalise,
+    Rejected, Size, Texts,
 };
 pub use state::may_become;
 

@@ -29,10 +29,13 @@ const GROUP: usize = 1_000;
 /// Says whether the group was committed to whoever waits for the answer.
 pub(super) type Answer = Box<dyn FnOnce(Result<(), InboxError>) + Send>;
 
+/// Something to do in the transaction.
+pub(super) type Work = Box<dyn FnOnce(&mut Writer) -> Answer + Send>;
+
 /// An order with its caller.
 pub(super) enum Order {
     /// Something to do in the transaction.
-    Work(Box<dyn FnOnce(&mut Writer) -> Answer + Send>),
+    Work(Work),
     /// Commit what came before, close the database, tell.
     Close(oneshot::Sender<()>),
 }
@@ -122,7 +125,7 @@ impl Writer {
         }
     }
 
-    fn run_group(&mut self, works: Vec<Box<dyn FnOnce(&mut Self) -> Answer + Send>>) {
+    fn run_group(&mut self, works: Vec<Work>) {
         if works.is_empty() {
             return;
         }

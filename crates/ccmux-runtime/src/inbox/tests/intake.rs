@@ -329,21 +329,81 @@ async fn frames_for_which_there_was_no_room_survive_a_crash() {
 #[tokio::test]
 async fn a_full_disk_takes_nothing_and_is_recovered_from() {
     let place = Place::new();
-    let daemon = place.open();
-    let inbox = &daemon.opened.inbox;
+    let mut daemon = place.open();
+    let inbox = &daemon.opened.inbox.clone();
     inbox
         .ingest(&channel("x"), 0, b"before\n".to_vec())
         .await
         .unwrap();
     set_max_pages(inbox, 1).await;
-    let big = format!("{}\nafter\n", "big".repeat(20_000)).into_bytes();
+    let big = format!("small\n{}\nafter\n", "big".repeat(20_000)).into_bytes();
     let error = inbox.ingest(&channel("x"), 7, big.clone()).await.unwrap_err();
     assert!(error.is_storage(), "{error}");
     assert_eq!(inbox.queue().messages, 1);
     assert_eq!(inbox.received(&channel("x")).await.unwrap(), 7);
     set_max_pages(inbox, 1_000_000).await;
-    assert_eq!(inbox.ingest(&channel("x"), 7, big).await.unwrap().accepted, 2);
-    assert_eq!((place.contents().len(), inbox.queue().messages), (3, 3));
+    assert_eq!(inbox.ingest(&channel("x"), 7, big).await.unwrap().accepted, 3);
+    assert_eq!((place.contents().len(), inbox.queue().messages), (4, 4));
+    for id in 1..=4 {
+        assert_eq!(daemon.event().await.id, MessageId(id));
+    }
+}
+
+/// Holds the writer in an order until the sender is dropped, so that what is ordered meanwhile makes one group.
+async fn hold_writer(inbox: &Inbox) -> std::sync::mpsc::Sender<()> {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (begun, holds) = tokio::sync::oneshot::channel();
+    let inbox = inbox.clone();
+    tokio::spawn(async move {
+        let held = inbox.ask(move |_| {
+            let _ = begun.send(());
+            let _ = released.recv();
+            Ok(())
+        });
+        held.await.unwrap();
+    });
+    holds.await.unwrap();
+    release
+}
+
+#[tokio::test]
+async fn a_lost_transaction_takes_its_whole_group_with_it_from_memory_too() {
+    let place = Place::new();
+    let mut daemon = place.open();
+    let inbox = daemon.opened.inbox.clone();
+    let x = channel("x");
+    inbox.ingest(&x, 0, b"one\ntw".to_vec()).await.unwrap();
+    let held = hold_writer(&inbox).await;
+    let end_of_transaction = inbox.ask(|writer| {
+        let rollback = writer.connection.execute_batch("ROLLBACK; SELECT no_such_column");
+        rollback.map_err(InboxError::during("test"))
+    });
+    let (before, lost, after, ()) = tokio::join!(
+        biased;
+        inbox.ingest(&x, 6, b"o\nthree\n".to_vec()),
+        end_of_transaction,
+        inbox.accept(new_message("y", "four")),
+        async { drop(held) },
+    );
+    assert!(before.unwrap_err().is_storage());
+    assert!(lost.unwrap_err().is_storage());
+    assert!(matches!(after, Err(AcceptError::Inbox(error)) if error.is_storage()));
+    assert_eq!(
+        (inbox.queue().messages, inbox.received(&x).await.unwrap()),
+        (1, 6)
+    );
+    assert_eq!(
+        inbox
+            .ingest(&x, 6, b"o\nthree\n".to_vec())
+            .await
+            .unwrap()
+            .accepted,
+        2
+    );
+    assert_eq!(place.contents(), ["one", "two", "three"]);
+    for id in 1..=3 {
+        assert_eq!(daemon.event().await.id, MessageId(id));
+    }
 }
 
 async fn set_max_pages(inbox: &Inbox, pages: u32) {
@@ -382,31 +442,31 @@ async fn a_receiver_that_sleeps_delays_no_commit_and_gets_every_event_in_order()
 }
 
 #[tokio::test]
-async fn ten_thousand_senders_at_once_are_all_accepted() {
+async fn ten_thousand_messages_on_fifty_channels_are_all_accepted_in_order() {
     let place = Place::new();
     let daemon = place.open();
     let (inbox, mut events) = (daemon.opened.inbox, daemon.events);
     let draining = tokio::spawn(async move { while events.recv().await.is_some() {} });
-    let senders: Vec<_> = (0..10_000)
-        .map(|n| {
+    let readers: Vec<_> = (0..50)
+        .map(|reader| {
             let inbox = inbox.clone();
-            let name = channel(&format!("c{}", n % 50));
             tokio::spawn(async move {
-                inbox
-                    .ingest(&name, n / 50 * 8, format!("{n:07}\n").into_bytes())
-                    .await
+                let name = channel(&format!("c{reader}"));
+                for n in 0..200 {
+                    let line = format!("{reader:02} {n:04}\n").into_bytes();
+                    inbox.ingest(&name, n * 8, line).await.unwrap();
+                }
             })
         })
         .collect();
-    for sender in senders {
-        sender.await.unwrap().unwrap();
+    for reader in readers {
+        reader.await.unwrap();
     }
     let mut contents = place.contents();
-    contents.sort();
-    assert_eq!(
-        contents,
-        (0..10_000).map(|n| format!("{n:07}")).collect::<Vec<_>>()
-    );
+    // Stable: what is left is the order within a channel.
+    contents.sort_by_key(|content| content[..2].to_owned());
+    let all = (0..50).flat_map(|reader| (0..200).map(move |n| format!("{reader:02} {n:04}")));
+    assert_eq!(contents, all.collect::<Vec<_>>());
     inbox.close().await;
     drop(inbox);
     draining.await.unwrap();
