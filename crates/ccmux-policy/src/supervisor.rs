@@ -760,6 +760,7 @@ impl Supervisor {
         match seen.class {
             _ if seen.copy_mode => StateWord::CopyMode,
             ScreenClass::Ready if seen.holds == BoxHolds::Nothing => StateWord::Ready,
+            ScreenClass::Draft if seen.holds == BoxHolds::Ours => StateWord::Busy,
             ScreenClass::Ready | ScreenClass::Draft => StateWord::Draft,
             ScreenClass::Busy | ScreenClass::Queued => StateWord::Busy,
             ScreenClass::Dialog => StateWord::Dialog,

@@ -68,7 +68,9 @@ pub struct EventLoop {
 impl EventLoop {
     /// Runs until shutdown.
     pub async fn run(mut self) {
-        std::mem::take(&mut self.begin).into_iter().for_each(|event| self.step(event));
+        std::mem::take(&mut self.begin)
+            .into_iter()
+            .for_each(|event| self.step(event));
         loop {
             let deadline = self.policy.next_deadline().map(|at| self.clock.instant_of(at));
             let event = tokio::select! {
@@ -98,7 +100,11 @@ impl EventLoop {
     fn tell(&self, status: PolicyStatus) {
         self.status.send_if_modified(|known| {
             if known.gate != status.gate {
-                tracing::info!(event = gate_event(&status.gate), reason = %status.gate, waiting = status.messages);
+                tracing::info!(
+                    event = gate_event(&status.gate),
+                    reason = status.gate.trim_start_matches("closed: "),
+                    waiting = status.messages
+                );
             }
             let changed = *known != status;
             *known = status;
@@ -108,7 +114,11 @@ impl EventLoop {
 }
 
 fn gate_event(gate: &str) -> &'static str {
-    if gate == "open" { "gate.open" } else { "gate.closed" }
+    if gate == "open" {
+        "gate.open"
+    } else {
+        "gate.closed"
+    }
 }
 
 async fn until(deadline: Option<tokio::time::Instant>) {

@@ -49,7 +49,10 @@ fn fail(code: u8, why: &str) -> ExitCode {
 }
 
 fn with_settings(cli: &Cli) -> ExitCode {
-    let loaded = match cli.sources().and_then(|sources| load(&sources).map_err(|error| error.to_string())) {
+    let loaded = match cli
+        .sources()
+        .and_then(|sources| load(&sources).map_err(|error| error.to_string()))
+    {
         Ok(loaded) => loaded,
         Err(error) => return fail(EX_CONFIG, &error),
     };
@@ -66,7 +69,10 @@ fn with_settings(cli: &Cli) -> ExitCode {
 }
 
 fn run(loaded: Loaded) -> ExitCode {
-    let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from) else {
+    let Some(home) = std::env::var_os("HOME")
+        .filter(|home| !home.is_empty())
+        .map(PathBuf::from)
+    else {
         return fail(EX_CONFIG, &SettingsError::NoHome.to_string());
     };
     let binaries = match binaries() {
@@ -76,11 +82,25 @@ fn run(loaded: Loaded) -> ExitCode {
     let log_file = expand(&loaded.settings.log.file, &home);
     let _log = match logging::start(&log_file, &loaded.settings.log.level) {
         Ok(guard) => guard,
-        Err(error) => return fail(1, &format!("the log {}: {error}; see log.file", log_file.display())),
+        Err(error) => {
+            return fail(
+                1,
+                &format!("the log {}: {error}; see log.file", log_file.display()),
+            );
+        }
     };
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let setting = Setting { settings: loaded.settings, home, environment, binaries };
-    match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    let setting = Setting {
+        settings: loaded.settings,
+        home,
+        environment,
+        binaries,
+    };
+    match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime.block_on(run_until_signal(setting)),
         Err(error) => fail(1, &format!("the runtime can't start: {error}")),
     }
@@ -120,7 +140,10 @@ fn binaries() -> Result<Binaries, String> {
     let ccmuxd = std::env::current_exe().map_err(|error| format!("can't tell where I am: {error}"))?;
     let hook = ccmuxd.with_file_name("ccmux-hook");
     if !hook.is_file() {
-        return Err(format!("{} is missing: install ccmux-hook beside ccmuxd", hook.display()));
+        return Err(format!(
+            "{} is missing: install ccmux-hook beside ccmuxd",
+            hook.display()
+        ));
     }
     Ok(Binaries { ccmuxd, hook })
 }

@@ -110,7 +110,9 @@ async fn serve<T: Terminal>(desk: Arc<Desk<T>>, stream: UnixStream, shutdown: Ca
             }
             Answer::Stream(wish) => {
                 let broadcast = desk.answers.turns.broadcast().clone();
-                return broadcast.subscribe(stream.into_inner(), Some(wish), shutdown).await;
+                return broadcast
+                    .subscribe(stream.into_inner(), Some(wish), shutdown)
+                    .await;
             }
         }
     }
@@ -150,7 +152,14 @@ impl<T: Terminal> Desk<T> {
     /// Answered at once: what follows from a hook is nothing that Claude should wait for.
     async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> HookReply {
         let agent = self.answers.agent.borrow().as_ref().map(|agent| agent.pid);
-        let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
+        let principal = of_hook(
+            frame,
+            Sender {
+                pid: peer,
+                token: &self.token,
+                agent,
+            },
+        );
         tracing::debug!(event = "hook.received", hook = %frame.event, own = principal == Principal::OwnSession);
         if let Some(event) = self.hooks.event_of(frame, principal.origin())
             && timeout(HOOK_WITHIN, self.events.send(event)).await.is_err()
@@ -162,9 +171,10 @@ impl<T: Terminal> Desk<T> {
 }
 
 /// Reads a frame step by step, so that the error names what is wrong.
-fn parse(line: &[u8]) -> Result<Request, Reply> {
-    let bad = |why: String| Reply::refused(ErrorCode::BadFrame, why);
-    let mut value: Value = serde_json::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
+fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
+    let bad = |why: String| Box::new(Reply::refused(ErrorCode::BadFrame, why));
+    let mut value: Value =
+        serde_json::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
     let Value::Object(fields) = &mut value else {
         return Err(bad("the line is no JSON object".to_owned()));
     };
@@ -172,15 +182,17 @@ fn parse(line: &[u8]) -> Result<Request, Reply> {
         None => {}
         Some(version) if version == WIRE_VERSION => {}
         Some(version) => {
-            let why = format!("version {version} is not spoken here, only {WIRE_VERSION}: update the older side");
-            return Err(Reply::refused(ErrorCode::BadVersion, why));
+            let why =
+                format!("version {version} is not spoken here, only {WIRE_VERSION}: update the older side");
+            return Err(Box::new(Reply::refused(ErrorCode::BadVersion, why)));
         }
     }
     serde_json::from_value(value).map_err(|error| bad(error.to_string()))
 }
 
 fn line_of(reply: &impl Serialize) -> Answer {
-    let mut line = serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
+    let mut line =
+        serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
     line.push(b'\n');
     Answer::Line(line)
 }
@@ -201,7 +213,10 @@ mod tests {
         let (code, why) = error_of(r#"{"v":9,"type":"status"}"#);
         assert!(code == Some(ErrorCode::BadVersion) && why.contains('9'), "{why}");
         let (code, why) = error_of(r#"{"v":1,"type":"explode"}"#);
-        assert!(code == Some(ErrorCode::BadFrame) && why.contains("explode"), "{why}");
+        assert!(
+            code == Some(ErrorCode::BadFrame) && why.contains("explode"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub const KEYS: &[Key] = &[
     key(
         "log.file",
         "CCMUX_LOG_FILE",
-        "JSON lines, rotated daily, seven kept; the same goes to stderr",
+        "JSON lines, rotated at 16 MiB, four kept; the same goes to stderr",
     ),
     plain("log.level", "error, warn, info or debug"),
     plain(

@@ -264,7 +264,8 @@ mod tests {
 
     #[test]
     fn a_bad_value_is_named_with_its_remedy() {
-        let cases: [(&str, fn(&mut Settings)); 5] = [
+        type Spoil = fn(&mut Settings);
+        let cases: [(&str, Spoil); 5] = [
             ("idle_threshold", |s| s.idle_threshold = -1.0),
             ("backoff.cap", |s| s.backoff.cap = 0.5),
             ("agent.command", |s| s.agent.command = "claude 'x".into()),
