@@ -29,13 +29,22 @@ fn is_ours(found: &PromptBox, text: &str) -> bool {
     } else {
         before_tail(text, &found.rows)
     };
+    let hides = found.cut_above || found.hidden_above > 0;
+    let ends_so = rest.is_some_and(|rest| rest.is_empty() != hides);
+    ends_so && found.hidden_below == 0 && counts(found, text, doubtful)
+}
+
+/// Whether the box has as many rows as `text` takes. Where its top is out of the screen, it has more than one sees.
+fn counts(found: &PromptBox, text: &str, doubtful: bool) -> bool {
+    let ours = wrap::row_count(text, usize::from(found.width));
     let hidden = usize::try_from(found.hidden_above).unwrap_or(usize::MAX);
     let rows = hidden.saturating_add(found.rows.len());
-    let ours = wrap::row_count(text, usize::from(found.width));
-    let whole = rest
-        .as_deref()
-        .is_some_and(|rest| rest.is_empty() == (hidden == 0));
-    whole && found.hidden_below == 0 && rows.abs_diff(ours) <= tolerance(ours, doubtful)
+    let off = tolerance(ours, doubtful);
+    if found.cut_above {
+        ours + off > rows
+    } else {
+        rows.abs_diff(ours) <= off
+    }
 }
 
 /// How far the count of rows may be off. Measured: not at all, but where Claude's idea of an emoji's width differs.

@@ -339,3 +339,27 @@ fn a_rules_file_with_an_unknown_key_is_refused_by_name() {
     assert!(why.contains("prompt_box.signs"), "{why}");
     assert!(Rules::builtin("emacs").unwrap_err().to_string().contains("emacs"));
 }
+#[test]
+fn a_box_that_grew_out_of_the_screen_holds_the_tail_of_our_text() {
+    let found = screen("draft-cut-classic-160x48").prompt_box.unwrap();
+    assert!(found.cut_above);
+    let (_, sent) = fixtures("sent").remove_entry("draft-cut-classic-160x48").unwrap();
+    let seen: Vec<&str> = sent.lines().rev().take(found.rows.len()).collect();
+    let tail = seen.into_iter().rev().collect::<Vec<_>>().join("\n");
+    assert_eq!(
+        box_holds(Some(&found), &tail),
+        BoxHolds::Foreign,
+        "nothing of it is out of sight"
+    );
+}
+
+#[test]
+fn indented_rows_over_a_rule_are_never_ready() {
+    let viewer = format!(
+        "  a long answer\n  of Claude's\n{}\n  Showing detailed transcript · ctrl+o to toggle",
+        rule(60)
+    );
+    assert_eq!(classify(&rules(), &viewer).class, ScreenClass::Dialog);
+    let blank = format!("\n\n\n{}\n  status", rule(60));
+    assert_eq!(classify(&rules(), &blank).class, ScreenClass::Unknown);
+}
