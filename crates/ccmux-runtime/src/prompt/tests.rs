@@ -293,17 +293,3 @@ fn what_claude_escapes_is_undone() {
     assert!(same_prompt("[10:00 x] </b>", "[10:00 x] <\\/b>"));
     assert!(!same_prompt("[10:00 x] a b", "[10:00 x] ab"));
 }
-
-#[test]
-fn dump_for_lab() {
-    let Ok(dir) = std::env::var("DUMP") else { return };
-    use proptest::strategy::ValueTree;
-    let mut runner = proptest::test_runner::TestRunner::default();
-    for n in 0..40 {
-        let strategy = prop::collection::vec(hostile(), 30..40);
-        let raw = strategy.new_tree(&mut runner).unwrap().current();
-        let contents: Vec<String> = raw.iter().map(|r| sanitise(r)).collect();
-        let parts: Vec<Part<'_>> = contents.iter().map(|content| part("telegram", content)).collect();
-        std::fs::write(format!("{dir}/{n}.txt"), compose(&parts, &|_| 0)).unwrap();
-    }
-}

@@ -60,7 +60,9 @@ pub struct Screen {
 pub fn classify(rules: &Rules, ansi: &str) -> Screen {
     let rows = rows::parse(ansi);
     match prompt_box::find(rules, &rows) {
-        Some(found) => with_box(rules, &rows, found),
+        Some(found) if !rules.is_gone(&rows, true) => with_box(rules, &rows, found),
+        Some(_) => gone(),
+        None if rules.is_gone(&rows, false) => gone(),
         None => without_box(rules, &rows),
     }
 }
@@ -114,23 +116,30 @@ fn overlay(rules: &Rules, found: &Found, above: &[Row], below: &[Row]) -> Option
     overlaid.then(|| name().to_owned())
 }
 
-/// No box: a dialog, the agent's last words, or something new.
+/// No box: a dialog, or something new.
 fn without_box(rules: &Rules, rows: &[Row]) -> Screen {
-    let gone = rules.shell(rows).is_some();
-    let dialog = if gone {
-        None
+    let dialog = rules.dialog(rows).map(str::to_owned);
+    let class = if dialog.is_some() {
+        ScreenClass::Dialog
     } else {
-        rules.dialog(rows).map(str::to_owned)
+        ScreenClass::Unknown
     };
-    let class = match (gone, &dialog) {
-        (true, _) => ScreenClass::Shell,
-        (false, Some(_)) => ScreenClass::Dialog,
-        (false, None) => ScreenClass::Unknown,
-    };
+    Screen {
+        dialog,
+        ..plain(class)
+    }
+}
+
+/// The agent is gone; a box that it left on the screen is none.
+fn gone() -> Screen {
+    plain(ScreenClass::Shell)
+}
+
+fn plain(class: ScreenClass) -> Screen {
     Screen {
         class,
         prompt_box: None,
-        dialog,
+        dialog: None,
         press_enter: false,
         stashed: false,
         vim_normal: false,
@@ -138,6 +147,5 @@ fn without_box(rules: &Rules, rows: &[Row]) -> Screen {
 }
 
 fn fits(rows: &[Row], patterns: &[regex::Regex]) -> bool {
-    rows.iter()
-        .any(|row| patterns.iter().any(|pattern| pattern.is_match(&row.text)))
+    rows.iter().any(|row| rules::any_fits(patterns, row))
 }

@@ -37,7 +37,7 @@ pub struct Rules {
     #[serde(default)]
     dialog: Vec<NamedRule>,
     #[serde(default)]
-    shell: Vec<NamedRule>,
+    shell: Vec<ShellRule>,
 }
 
 /// What the prompt box looks like.
@@ -91,6 +91,18 @@ struct OverlayRules {
 #[serde(deny_unknown_fields)]
 struct NamedRule {
     name: String,
+    #[serde(deserialize_with = "patterns")]
+    rows: Vec<Regex>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShellRule {
+    /// For whoever reads the file.
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(default)]
+    over_box: bool,
     #[serde(deserialize_with = "patterns")]
     rows: Vec<Regex>,
 }
@@ -168,24 +180,23 @@ impl Rules {
 
     /// The first dialog rule that fits a row: rules in the file's order, so that the telling ones come first.
     pub(super) fn dialog(&self, rows: &[Row]) -> Option<&str> {
-        named(&self.dialog, rows)
+        let fits = |rule: &&NamedRule| rows.iter().any(|row| any_fits(&rule.rows, row));
+        self.dialog.iter().find(fits).map(|rule| rule.name.as_str())
     }
 
-    /// Which rule says that the agent is gone: by the last row.
-    pub(super) fn shell(&self, rows: &[Row]) -> Option<&str> {
-        named(
-            &self.shell,
-            rows.last().map(std::slice::from_ref).unwrap_or_default(),
-        )
+    /// Whether the last row says that the agent is gone.
+    pub(super) fn is_gone(&self, rows: &[Row], with_box: bool) -> bool {
+        let says = |row: &Row| {
+            self.shell
+                .iter()
+                .any(|rule| (rule.over_box || !with_box) && any_fits(&rule.rows, row))
+        };
+        rows.last().is_some_and(says)
     }
 }
 
-fn named<'a>(rules: &'a [NamedRule], rows: &[Row]) -> Option<&'a str> {
-    let fits = |rule: &&NamedRule| {
-        rows.iter()
-            .any(|row| rule.rows.iter().any(|p| p.is_match(&row.text)))
-    };
-    rules.iter().find(fits).map(|rule| rule.name.as_str())
+pub(super) fn any_fits(patterns: &[Regex], row: &Row) -> bool {
+    patterns.iter().any(|pattern| pattern.is_match(&row.text))
 }
 
 fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Regex, D::Error> {
