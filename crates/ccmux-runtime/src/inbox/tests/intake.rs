@@ -400,10 +400,32 @@ async fn a_lost_transaction_takes_its_whole_group_with_it_from_memory_too() {
             .accepted,
         2
     );
-    assert_eq!(place.contents(), ["one", "two", "three"]);
-    for id in 1..=3 {
+    inbox.accept(new_message("y", "four")).await.unwrap();
+    assert_eq!(place.contents(), ["one", "two", "three", "four"]);
+    for id in 1..=4 {
         assert_eq!(daemon.event().await.id, MessageId(id));
     }
+}
+
+#[tokio::test]
+async fn an_order_that_fails_after_it_stored_a_message_tells_nobody_of_it() {
+    let place = Place::new();
+    let mut daemon = place.open();
+    let inbox = daemon.opened.inbox.clone();
+    let failed: Result<(), _> = inbox
+        .ask(|writer| {
+            let _ = writer.accept(&new_message("x", "undone"))?;
+            Err(InboxError::NoMessage(MessageId(0)))
+        })
+        .await;
+    assert!(matches!(failed, Err(InboxError::NoMessage(_))));
+    assert_eq!(inbox.queue().messages, 0);
+    daemon.accept("first").await;
+    daemon.accept("second").await;
+    assert_eq!(
+        [daemon.event().await.id, daemon.event().await.id],
+        [MessageId(1), MessageId(2)]
+    );
 }
 
 async fn set_max_pages(inbox: &Inbox, pages: u32) {
