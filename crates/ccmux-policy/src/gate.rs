@@ -187,7 +187,8 @@ fn ask_screen(seen: &Seen, evidence: &Evidence, settings: &PolicySettings, now: 
         ScreenClass::Unknown => return closed(Reason::UnknownScreen, again),
         ScreenClass::Ready => {}
     }
-    if seen.holds != BoxHolds::Nothing || seen.press_enter {
+    // `press Enter to send` lingers above an emptied box: it means something only beside a text of ours.
+    if seen.holds != BoxHolds::Nothing {
         return closed(Reason::Draft, again);
     }
     if seen.vim_normal {
