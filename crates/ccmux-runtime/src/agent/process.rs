@@ -138,9 +138,8 @@ mod linux {
 
     impl Handle {
         pub(super) fn open(pid: i32) -> Result<Self, ProcessError> {
-            let number = Pid::from_raw(pid)
-                .filter(|_| pid > 0)
-                .ok_or(ProcessError::Gone { pid })?;
+            // `from_raw` panics at a negative number.
+            let number = Pid::from_raw(pid.max(0)).ok_or(ProcessError::Gone { pid })?;
             let pidfd =
                 pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|errno| explain("follow", pid, errno))?;
             let readable = Readable::new(pidfd);

@@ -52,6 +52,13 @@ impl Recorder {
         })
     }
 
+    fn refuses(&self) -> bool {
+        let mut left = self.refusals.lock().unwrap();
+        let refuses = *left > 0;
+        *left = left.saturating_sub(1);
+        refuses
+    }
+
     fn accept(&self, channel: &ChannelName, line: Vec<u8>) {
         let line = (channel.to_string(), String::from_utf8(line).unwrap());
         self.lines.lock().unwrap().done.push(line);
@@ -100,8 +107,7 @@ impl Sink for Recorder {
     ) -> Result<Ingested, SinkError> {
         self.offered.send_modify(|offered| *offered += 1);
         self.room.acquire().await.unwrap().forget();
-        if let Some(left) = self.refusals.lock().unwrap().checked_sub(1) {
-            *self.refusals.lock().unwrap() = left;
+        if self.refuses() {
             return Err(SinkError("no space left".into()));
         }
         let (whole, pending) = {
@@ -254,9 +260,9 @@ async fn a_line_in_the_default_fifo_arrives() {
 #[tokio::test]
 async fn what_was_there_before_the_start_is_found() {
     let keep = tempfile::tempdir().unwrap();
-    let dir = Arc::new(RuntimeDir::claim(keep.path()).unwrap());
+    let dir = Arc::new(RuntimeDir::claim(&keep.path().join("ccmux")).unwrap());
     for name in ["in.telegram", "out.telegram", "in.x.swp", "index"] {
-        mkfifo(&keep.path().join(name), Mode::S_IRWXU).unwrap();
+        mkfifo(&dir.path().join(name), Mode::S_IRWXU).unwrap();
     }
     let sink = Recorder::new(10, 0);
     let registry = Registry::new(dir, sink, CancellationToken::new());
