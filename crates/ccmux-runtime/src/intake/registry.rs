@@ -14,7 +14,7 @@ use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
 use ccmux_wire::status::{ChannelStatus, Direction};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval_at, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::board::{ChannelBoard, OPEN};
@@ -88,6 +88,7 @@ impl<S: Sink> Registry<S> {
     pub async fn run(mut self) {
         let mut watch = DirWatch::new(Watched::Names);
         let mut rescan = interval_at(Instant::now() + RESCAN, RESCAN);
+        rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.look(&mut watch);
             tokio::select! {
@@ -215,6 +216,7 @@ impl<S: Sink> Registry<S> {
             sink: Arc::clone(&self.sink),
             board: self.board.clone(),
             closing: closing.clone(),
+            shutdown: self.shutdown.clone(),
             predecessor: self.draining.remove(channel),
         };
         self.board.set(channel, Direction::In, OPEN);

@@ -526,9 +526,14 @@ async fn shutdown_takes_what_is_in_the_pipes() {
     let (mut one, mut two) = (writer(&path).unwrap(), patient_writer(&house.path("in")).await);
     one.write_all("line\n".repeat(5_000).as_bytes()).unwrap();
     two.write_all(b"unfinished").unwrap();
+    let sink = Arc::clone(&house.sink);
     let lines = house.close().await;
-    assert_eq!(lines.len(), 5_001);
-    assert!(lines.contains(&("default".to_owned(), "unfinished".to_owned())));
+    assert_eq!(lines.len(), 5_000);
+    let rest = sink.lines.lock().unwrap().rest[&ChannelName::default_channel()].clone();
+    assert_eq!(
+        rest, b"unfinished",
+        "taken, and left to be finished after the restart"
+    );
 }
 
 #[tokio::test]
