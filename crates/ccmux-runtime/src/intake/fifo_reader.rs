@@ -39,7 +39,7 @@ const CHUNK: usize = 64 * 1024;
 /// A closing reader gives up that long after it was told.
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_millis(1_500);
 /// How long a vanished FIFO is kept for a writer that has opened it and not written yet.
-const LINGER: Duration = Duration::from_millis(50);
+const LINGER: Duration = Duration::from_millis(200);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(5);
 

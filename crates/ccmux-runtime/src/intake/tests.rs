@@ -324,8 +324,27 @@ async fn a_writer_that_opened_before_the_deletion_may_still_write() {
     house.opened("x").await;
     let mut early = writer(&path).unwrap();
     fs::remove_file(&path).unwrap();
+    house.state("x", Direction::In, |state| state.is_none()).await;
     early.write_all(b"late\n").unwrap();
     assert_eq!(house.sink.texts(1).await, ["late"]);
+}
+
+#[tokio::test]
+async fn the_next_fifo_of_a_name_waits_until_the_last_one_is_taken() {
+    let mut house = House::with(Recorder::new(0, 0));
+    let path = house.make("in.x");
+    house.opened("x").await;
+    let mut offered = house.sink.offered.subscribe();
+    write(path.clone(), "first\n").await;
+    timeout(LIMIT, offered.wait_for(|times| *times == 1))
+        .await
+        .unwrap()
+        .unwrap();
+    fs::remove_file(&path).unwrap();
+    house.state("x", Direction::In, |state| state.is_none()).await;
+    write(house.make("in.x"), "second\n").await;
+    house.sink.room.add_permits(10);
+    assert_eq!(house.sink.texts(2).await, ["first", "second"]);
 }
 
 #[tokio::test]
