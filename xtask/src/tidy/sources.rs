@@ -10,7 +10,7 @@ const TOO_LONG: usize = 700;
 /// The hook is on Claude's critical path: under 100 lines, docs included.
 const HOOK: (&str, usize) = ("crates/ccmux-hook/src/main.rs", 99);
 
-/// The policy without tests, all files together.
+/// The policy without tests, comments and blank lines, all files together.
 const POLICY: (&str, usize) = ("crates/ccmux-policy/src/", 2500);
 
 /// Looks at all Rust files.
@@ -22,7 +22,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         findings.extend(missing_docs(&file.path, &file.text));
         if !is_test(&file.path) {
             findings.extend(length(&file.path, lines));
-            policy_lines += if file.path.starts_with(POLICY.0) { lines } else { 0 };
+            policy_lines += if file.path.starts_with(POLICY.0) { lines_of_code(&file.text) } else { 0 };
         }
     }
     if policy_lines > POLICY.1 {
@@ -38,6 +38,12 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Docs are asked for, so they don't count.
+fn lines_of_code(text: &str) -> usize {
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    without_tests(text).lines().filter(is_code).count()
 }
 
 fn missing_docs(path: &str, text: &str) -> Option<Finding> {

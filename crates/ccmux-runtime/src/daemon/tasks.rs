@@ -1,6 +1,7 @@
 //! Starts the tasks and gives each its world.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
 use ccmux_wire::id::BatchId;
@@ -8,6 +9,7 @@ use ccmux_wire::status::TmuxStatus;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +33,9 @@ use crate::workers::speaker::{Speaker, alert};
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
 use crate::workers::witness::Witness;
+
+/// How soon a socket that can't be bound is tried again.
+const BIND_AGAIN: Duration = Duration::from_secs(5);
 
 /// What runs.
 pub struct Running {
@@ -303,13 +308,24 @@ fn start_sockets(
                 changed = lost.changed() => if changed.is_err() { return },
             }
             serving.cancel();
-            listeners = match bind(&dir) {
-                Ok(listeners) => listeners,
-                Err(error) => return tracing::error!(event = "sockets.lost", %error),
+            listeners = tokio::select! {
+                () = shutdown.cancelled() => return,
+                listeners = bind_again(&dir) => listeners,
             };
         }
     });
     Ok(())
+}
+
+/// A directory that is refused now may be put right: the sockets come back then.
+async fn bind_again(dir: &RuntimeDir) -> Listeners {
+    loop {
+        match bind(dir) {
+            Ok(listeners) => return listeners,
+            Err(error) => tracing::error!(event = "sockets.lost", %error),
+        }
+        sleep(BIND_AGAIN).await;
+    }
 }
 
 type Listeners = (UnixListener, UnixListener);
