@@ -82,11 +82,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            if error.is::<Unavailable>() {
-                ExitCode::from(69)
-            } else {
-                ExitCode::FAILURE
-            }
+            if error.is::<Unavailable>() { ExitCode::from(69) } else { ExitCode::FAILURE }
         }
     }
 }

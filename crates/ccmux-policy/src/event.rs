@@ -133,6 +133,11 @@ pub enum Event {
         /// The first number not used before.
         next_batch: BatchId,
     },
+    /// An earlier daemon ran here: turns may have ended since, without anybody to publish them.
+    DaemonReturned {
+        /// Messages that were delivered and not answered.
+        unanswered: Vec<MessageId>,
+    },
     /// The pane holds an agent of an earlier daemon.
     AgentFound {
         /// Its process.

@@ -51,6 +51,14 @@ impl Turns {
         unfinished
     }
 
+    /// Messages that an earlier daemon delivered, and whose turn may have ended since: whatever is behind the cursor is
+    /// published as soon as Claude is idle.
+    pub fn found(&mut self, messages: Vec<MessageId>) {
+        self.open = Some(None);
+        self.unanswered.extend(&messages);
+        self.delivered.push(Delivered { prompt: None, messages });
+    }
+
     /// The state file says busy: a turn runs even if no hook tells.
     pub fn busy(&mut self) {
         self.open.get_or_insert(None);

@@ -70,12 +70,7 @@ impl Cli {
         let environment: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        Ok(Sources {
-            instance,
-            file: self.config.clone(),
-            environment,
-            flags,
-        })
+        Ok(Sources { instance, file: self.config.clone(), environment, flags })
     }
 }
 

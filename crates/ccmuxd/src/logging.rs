@@ -20,10 +20,7 @@ const KEPT: u32 = 4;
 /// # Errors
 /// If the file's folder can't be made or the file not be written.
 pub fn start(file: &Path, level: &str) -> io::Result<WorkerGuard> {
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let (file, guard) = tracing_appender::non_blocking(LogFile::open(file, FILE_BYTES)?);
     tracing_subscriber::fmt()
@@ -45,18 +42,9 @@ struct LogFile {
 
 impl LogFile {
     fn open(path: &Path, limit: u64) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(path)?;
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         let written = file.metadata()?.len();
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            written,
-            limit,
-        })
+        Ok(Self { path: path.to_owned(), file, written, limit })
     }
 
     fn rotate(&mut self) -> io::Result<()> {
@@ -97,10 +85,7 @@ mod tests {
         let mut log = LogFile::open(&path, 10).unwrap();
         (0..8).for_each(|n| log.write_all(format!("line {n}\n").as_bytes()).unwrap());
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
-        assert_eq!(
-            (read("x.log"), read("x.log.1")),
-            ("line 7\n".to_owned(), "line 6\n".to_owned())
-        );
+        assert_eq!((read("x.log"), read("x.log.1")), ("line 7\n".to_owned(), "line 6\n".to_owned()));
         assert!(folder.join("x.log.4").exists() && !folder.join("x.log.5").exists());
         fs::remove_dir_all(&folder).unwrap();
     }

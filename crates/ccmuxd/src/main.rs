@@ -49,10 +49,7 @@ fn fail(code: u8, why: &str) -> ExitCode {
 }
 
 fn with_settings(cli: &Cli) -> ExitCode {
-    let loaded = match cli
-        .sources()
-        .and_then(|sources| load(&sources).map_err(|error| error.to_string()))
-    {
+    let loaded = match cli.sources().and_then(|sources| load(&sources).map_err(|error| error.to_string())) {
         Ok(loaded) => loaded,
         Err(error) => return fail(EX_CONFIG, &error),
     };
@@ -69,10 +66,7 @@ fn with_settings(cli: &Cli) -> ExitCode {
 }
 
 fn run(loaded: Loaded) -> ExitCode {
-    let Some(home) = std::env::var_os("HOME")
-        .filter(|home| !home.is_empty())
-        .map(PathBuf::from)
-    else {
+    let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from) else {
         return fail(EX_CONFIG, &SettingsError::NoHome.to_string());
     };
     let binaries = match binaries() {
@@ -83,24 +77,12 @@ fn run(loaded: Loaded) -> ExitCode {
     let _log = match logging::start(&log_file, &loaded.settings.log.level) {
         Ok(guard) => guard,
         Err(error) => {
-            return fail(
-                1,
-                &format!("the log {}: {error}; see log.file", log_file.display()),
-            );
+            return fail(1, &format!("the log {}: {error}; see log.file", log_file.display()));
         }
     };
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let setting = Setting {
-        settings: loaded.settings,
-        home,
-        environment,
-        binaries,
-    };
-    match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-    {
+    let setting = Setting { settings: loaded.settings, home, environment, binaries };
+    match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime.block_on(run_until_signal(setting)),
         Err(error) => fail(1, &format!("the runtime can't start: {error}")),
     }
@@ -140,10 +122,7 @@ fn binaries() -> Result<Binaries, String> {
     let ccmuxd = std::env::current_exe().map_err(|error| format!("can't tell where I am: {error}"))?;
     let hook = ccmuxd.with_file_name("ccmux-hook");
     if !hook.is_file() {
-        return Err(format!(
-            "{} is missing: install ccmux-hook beside ccmuxd",
-            hook.display()
-        ));
+        return Err(format!("{} is missing: install ccmux-hook beside ccmuxd", hook.display()));
     }
     Ok(Binaries { ccmuxd, hook })
 }

@@ -26,16 +26,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     if policy_lines > POLICY.1 {
-        let what = format!(
-            "ccmux-policy has {policy_lines} lines, its budget is {}",
-            POLICY.1
-        );
-        findings.push(Finding::error(
-            POLICY.0,
-            1,
-            what,
-            "ask whether Claude should decide instead",
-        ));
+        let what = format!("ccmux-policy has {policy_lines} lines, its budget is {}", POLICY.1);
+        findings.push(Finding::error(POLICY.0, 1, what, "ask whether Claude should decide instead"));
     }
     findings
 }
@@ -63,10 +55,7 @@ fn length(path: &str, lines: usize) -> Option<Finding> {
         _ => return None,
     };
     let what = format!("{lines} lines without tests");
-    Some(Finding {
-        weight,
-        ..Finding::error(path, lines, what, "split it by what changes together")
-    })
+    Some(Finding { weight, ..Finding::error(path, lines, what, "split it by what changes together") })
 }
 
 #[cfg(test)]
@@ -75,10 +64,7 @@ mod tests {
 
     fn found(path: &str, text: &str) -> Vec<(String, Weight)> {
         let findings = check(&Tree::of(&[(path, text)]));
-        findings
-            .into_iter()
-            .map(|finding| (finding.what, finding.weight))
-            .collect()
+        findings.into_iter().map(|finding| (finding.what, finding.weight)).collect()
     }
 
     fn long(lines: usize) -> String {
@@ -104,11 +90,7 @@ mod tests {
         assert_eq!(found("crates/a/src/b.rs", &long(501))[0].1, Weight::Warning);
         assert_eq!(found("crates/a/src/b.rs", &long(701))[0].1, Weight::Error);
         assert_eq!(found("crates/a/src/b/tests.rs", &long(701)), []);
-        let with_tests = format!(
-            "{}\n#[cfg(test)]\nmod tests {{\n{}}}\n",
-            long(400),
-            "x\n".repeat(900)
-        );
+        let with_tests = format!("{}\n#[cfg(test)]\nmod tests {{\n{}}}\n", long(400), "x\n".repeat(900));
         assert_eq!(found("crates/a/src/b.rs", &with_tests), []);
     }
 
@@ -116,9 +98,7 @@ mod tests {
     fn the_hook_and_the_policy_have_limits_of_their_own() {
         assert_eq!(found(HOOK.0, &long(99)), []);
         assert_eq!(found(HOOK.0, &long(100))[0].1, Weight::Error);
-        let parts: Vec<String> = (0..6)
-            .map(|part| format!("crates/ccmux-policy/src/{part}.rs"))
-            .collect();
+        let parts: Vec<String> = (0..6).map(|part| format!("crates/ccmux-policy/src/{part}.rs")).collect();
         let text = long(450);
         let files: Vec<(&str, &str)> = parts.iter().map(|path| (path.as_str(), text.as_str())).collect();
         assert_eq!(check(&Tree::of(&files[..5])).len(), 0);

@@ -54,10 +54,8 @@ impl House {
         let version = terminal.version().await?;
         tracing::info!(event = "tmux.found", %version);
         let hook = install_hook(&setting)?;
-        let token = session_token(state_dir.path()).map_err(|source| DaemonError::Io {
-            what: "can't keep the session's token",
-            source,
-        })?;
+        let token = session_token(state_dir.path())
+            .map_err(|source| DaemonError::Io { what: "can't keep the session's token", source })?;
         let (events, waiting_events) = mpsc::channel(EVENTS);
         let inbox = open_inbox(settings, state_dir.path(), &plan, events.clone())?;
         let turns = open_turns(settings, state_dir.path(), &plan)?;
@@ -100,10 +98,7 @@ fn tmux_settings(setting: &Setting, state_dir: &Path) -> TmuxSettings {
         config: None,
         session: settings.tmux_session.clone(),
         window: "claude".to_owned(),
-        sink: vec![
-            setting.binaries.ccmuxd.display().to_string(),
-            "pane-sink".to_owned(),
-        ],
+        sink: vec![setting.binaries.ccmuxd.display().to_string(), "pane-sink".to_owned()],
         sink_socket: state_dir.join("pane.sock"),
         silence_timeout: settings.silence(),
     }
@@ -120,51 +115,28 @@ fn open_inbox(
         queue_messages: settings.limits.queue_messages,
         queue_bytes: settings.limits.queue_bytes,
     };
-    Ok(Inbox::open(
-        &state_dir.join("inbox.db"),
-        limits,
-        texts(plan),
-        events,
-    )?)
+    Ok(Inbox::open(&state_dir.join("inbox.db"), limits, texts(plan), events)?)
 }
 
 /// What the inbox does to every text: once, on intake.
 fn texts(plan: &AgentPlan) -> Texts {
     let cwd = plan.cwd.clone();
-    let home = plan
-        .environment
-        .get("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let home = plan.environment.get("HOME").map(PathBuf::from).unwrap_or_default();
     let normalise = move |raw: &str| {
         let exists = |path: &str| expand(path, &home).exists() || cwd.join(path).exists();
         prompt::neutralise_mentions(&prompt::sanitise(raw), &exists)
     };
     let measure = |shown: &str, content: &str| {
-        let part = prompt::Part {
-            at_wall: UnixMs(0),
-            label: shown,
-            content,
-            redelivered: true,
-        };
+        let part = prompt::Part { at_wall: UnixMs(0), label: shown, content, redelivered: true };
         let size = prompt::size(&part);
-        Size {
-            bytes: size.bytes,
-            rows: size.rows,
-        }
+        Size { bytes: size.bytes, rows: size.rows }
     };
-    Texts {
-        normalise: Arc::new(normalise),
-        measure: Arc::new(measure),
-    }
+    Texts { normalise: Arc::new(normalise), measure: Arc::new(measure) }
 }
 
 fn open_turns(settings: &Settings, state_dir: &Path, plan: &AgentPlan) -> Result<turns::Opened, DaemonError> {
     let subscriber_bytes = usize::try_from(settings.limits.subscriber_bytes).unwrap_or(usize::MAX);
-    let turns_settings = TurnsSettings {
-        projects_dir: plan.projects_dir(),
-        subscriber_bytes,
-    };
+    let turns_settings = TurnsSettings { projects_dir: plan.projects_dir(), subscriber_bytes };
     Ok(Turns::open(state_dir, turns_settings)?)
 }
 
@@ -209,10 +181,7 @@ mod tests {
         let first = to.metadata().unwrap();
         assert_eq!(first.permissions().mode() & 0o777, 0o755);
         copy_if_different(&from, &to).unwrap();
-        assert_eq!(
-            to.metadata().unwrap().modified().unwrap(),
-            first.modified().unwrap()
-        );
+        assert_eq!(to.metadata().unwrap().modified().unwrap(), first.modified().unwrap());
         std::fs::write(&from, "two").unwrap();
         copy_if_different(&from, &to).unwrap();
         assert_eq!(std::fs::read_to_string(&to).unwrap(), "two");

@@ -190,17 +190,14 @@ impl<S: Sink> Stream<S> {
     }
 
     fn give_up_at(&mut self) -> Instant {
-        *self
-            .give_up_at
-            .get_or_insert_with(|| Instant::now() + DRAIN_LIMIT)
+        *self.give_up_at.get_or_insert_with(|| Instant::now() + DRAIN_LIMIT)
     }
 
     fn stalled(&self, trouble: &Trouble, error: &str) {
         if trouble.tries == 0 {
             tracing::warn!(event = "channel.stalled", channel = %self.channel, error);
         }
-        self.board
-            .set(&self.channel, Direction::In, &format!("stalled: {error}"));
+        self.board.set(&self.channel, Direction::In, &format!("stalled: {error}"));
     }
 
     fn resumed(&self, trouble: &Trouble) {
@@ -260,11 +257,7 @@ fn without_writer(pipe: Readable) -> Option<Readable> {
     }
     let path = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
     let flags = OFlag::O_NONBLOCK.bits();
-    let reader = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .ok()?;
+    let reader = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     drop(pipe);
     Readable::new(OwnedFd::from(reader)).ok()
 }
