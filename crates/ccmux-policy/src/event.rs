@@ -244,6 +244,13 @@ pub enum Event {
         /// Why, for people.
         reason: String,
     },
+    /// The human's draft was put away.
+    DraftStashed,
+    /// It was not; nothing was pressed.
+    StashRefused {
+        /// Why, for people.
+        reason: String,
+    },
     /// The transcript was searched for a batch.
     TranscriptSearched {
         /// Which batch.

@@ -30,14 +30,14 @@ impl Workers {
     /// One queue an effect. A worker that is gone is one that was shut down.
     fn give(&self, effect: Effect) {
         let queue = match &effect {
-            Effect::Look { .. } | Effect::PressEnter { .. } => &self.typist,
+            Effect::Look { .. } | Effect::PressEnter { .. } | Effect::StashDraft => &self.typist,
             Effect::Inject { .. }
             | Effect::RecordDelivered { .. }
             | Effect::RecordUncertain { .. }
             | Effect::RecordRequeued { .. }
             | Effect::RecordFailed { .. } => &self.clerk,
             Effect::FindInTranscript { .. } => &self.witness,
-            Effect::PublishTurn { .. } | Effect::Alert { .. } => &self.speaker,
+            Effect::PublishTurn { .. } | Effect::Alert { .. } | Effect::TellDraftLost => &self.speaker,
             Effect::StartAgent { .. } | Effect::BindSession { .. } => &self.starter,
         };
         let _ = queue.send(effect);

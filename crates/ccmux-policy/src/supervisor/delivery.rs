@@ -3,6 +3,7 @@
 use ccmux_wire::id::{BatchId, PromptId};
 use ccmux_wire::receipt::Proof;
 
+use super::stash::Stash;
 use super::{BREATHE_MS, Breather, Supervisor, earlier};
 use crate::effect::{AlertKind, Effect};
 use crate::event::{Found, Message};
@@ -80,7 +81,10 @@ impl Supervisor {
     pub(super) fn flight_over(&mut self, flight: Flight, outcome: Outcome, now: Now) {
         let batch = flight.batch();
         match outcome {
-            Outcome::Delivered(proof, prompt) => self.delivered(&flight, proof, prompt),
+            Outcome::Delivered(proof, prompt) => {
+                self.delivered(&flight, proof, prompt);
+                self.expect_draft(now);
+            }
             Outcome::Abandoned => {}
             Outcome::Absent { typed } => {
                 self.effects.push_back(Effect::RecordRequeued { batch, typed });
@@ -128,7 +132,11 @@ impl Supervisor {
     pub(super) fn advance_queue(&mut self, now: Now) {
         let gate = self.ask_gate(now);
         self.note_held(&gate, now);
+        if self.stash_draft(&gate, now) {
+            return;
+        }
         match gate {
+            _ if self.stash == Stash::Ordered => {}
             Gate::Open => self.inject(now),
             Gate::Closed { look_at: Some(at), .. } if at <= now.mono => self.order_look(None),
             Gate::Closed { look_at, .. } => self.look_at = earlier(self.look_at, look_at),

@@ -59,6 +59,7 @@ impl Supervisor {
         };
         self.asked = false;
         self.note_box(&seen, now);
+        self.note_draft(&seen, now);
         if let Some(batch) = pending.batch
             && !pending.outdated
         {
@@ -104,6 +105,7 @@ impl Supervisor {
             (!self.box_seen).then(|| after(self.starting_pause(now))),
             self.evidence.screen_must_confirm().then(|| after(LOOK_WHILE_STARTING_MS)),
             self.evidence.idle_look_at(),
+            self.draft_is_due().then(|| after(ASKED_LOOK_MS)),
         ];
         match due.into_iter().flatten().min() {
             Some(due) if due <= now.mono => self.order_look(None),

@@ -6,6 +6,7 @@
 //! | [`witnesses`] | hooks, the state file, turns |
 //! | [`looks`] | looks at the screen |
 //! | [`delivery`] | messages: gate, flight, receipt |
+//! | [`stash`] | a draft that is put away for a while |
 //! | [`report`] | nothing: it tells |
 //!
 //! `handle` is one match whose arms are one call each; afterwards [`Supervisor::advance`] lets every part do what is due
@@ -15,6 +16,7 @@ mod agent;
 mod delivery;
 mod looks;
 mod report;
+mod stash;
 mod witnesses;
 
 use std::collections::VecDeque;
@@ -34,6 +36,7 @@ use crate::settings::PolicySettings;
 use crate::turns::Turns;
 use looks::PendingLook;
 pub use report::PolicyStatus;
+use stash::Stash;
 
 /// After a refusal or a failed look, that long nothing is tried.
 const BREATHE_MS: u64 = 1_000;
@@ -69,6 +72,7 @@ pub struct Supervisor {
     held_since: Option<Mono>,
     told_held: bool,
     hooks_missed: u32,
+    stash: Stash,
     stopping: bool,
     asked: bool,
     state: (StateWord, Now),
@@ -99,6 +103,7 @@ impl Supervisor {
             held_since: None,
             told_held: false,
             hooks_missed: 0,
+            stash: Stash::None,
             stopping: false,
             asked: false,
             state: (StateWord::Down, Now::default()),
@@ -134,6 +139,8 @@ impl Supervisor {
             Event::EnterRefused { batch, .. } => {
                 self.in_flight(batch, now, |flight, now| flight.enter_refused(now));
             }
+            Event::DraftStashed => self.stash_pressed(None, now),
+            Event::StashRefused { reason } => self.stash_pressed(Some(reason), now),
             Event::TranscriptSearched { batch, found, prompt } => self.searched(batch, found, prompt, now),
             Event::TurnPublished { .. } | Event::DeadlinePassed => {}
             Event::StateAsked => {

@@ -29,7 +29,7 @@ use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
 use crate::workers::clerk::{Clerk, text_of};
-use crate::workers::on_the_way::{OnTheWay, TextOnTheWay};
+use crate::workers::on_the_way::{OnTheWay, PutAway, TextOnTheWay};
 use crate::workers::speaker::{Speaker, alert};
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
@@ -147,6 +147,7 @@ fn start_workers(
     shutdown: &CancellationToken,
 ) {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let put_away = PutAway::default();
     let clerk = Clerk {
         orders: orders.clerk,
         events: house.events.clone(),
@@ -163,6 +164,8 @@ fn start_workers(
         terminal: Arc::clone(&house.terminal),
         rules: Arc::clone(&house.rules),
         on_the_way: on_the_way.clone(),
+        agent: agent.subscribe(),
+        put_away: put_away.clone(),
         inbox: inbox.clone(),
     };
     let witness = Witness {
@@ -175,7 +178,9 @@ fn start_workers(
     tasks.spawn(clerk.run());
     tasks.spawn(typist.run());
     tasks.spawn(witness.run());
-    tasks.spawn(Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox }.run());
+    tasks.spawn(
+        Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox, put_away }.run(),
+    );
     tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
 }
 

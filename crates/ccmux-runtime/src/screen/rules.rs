@@ -28,6 +28,9 @@ pub enum RulesError {
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     profile: String,
+    /// Versions that are known to put a stashed draft back.
+    #[serde(default)]
+    stash_versions: Vec<String>,
     prompt_box: BoxRules,
     busy: BusyRules,
     facts: FactRules,
@@ -106,6 +109,11 @@ struct ShellRule {
 }
 
 impl Rules {
+    /// Whether that version is known to put a stashed draft back after the next submit.
+    pub fn can_stash(&self, version: &str) -> bool {
+        self.stash_versions.iter().any(|known| version == known || version.starts_with(&format!("{known} ")))
+    }
+
     /// The rules built in for `profile`.
     pub fn builtin(profile: &str) -> Result<Self, RulesError> {
         let (_, text) = BUILTIN

@@ -65,6 +65,10 @@ pub const KEYS: &[Key] = &[
     plain("agent.allow_home", "allow the home folder or / as working directory"),
     plain("agent.restart_on_exit", "start the agent again after it ended by itself with 0 (/exit)"),
     plain("agent.env", "further variables for the agent: env = { NAME = \"value\" }"),
+    plain(
+        "draft.max_hold",
+        "seconds that a draft in the prompt box may keep messages waiting before it is put away (Ctrl-S) until they are in; 0: for ever",
+    ),
     key(
         "backoff.initial",
         "CCMUX_BACKOFF_INITIAL",

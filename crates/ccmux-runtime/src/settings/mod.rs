@@ -41,6 +41,8 @@ pub struct Settings {
     pub stop_agent_on_exit: bool,
     /// The agent.
     pub agent: AgentSettings,
+    /// Drafts in the prompt box.
+    pub draft: DraftSettings,
     /// Pauses before restarts.
     pub backoff: BackoffSettings,
     /// The hook binary.
@@ -67,6 +69,14 @@ pub struct AgentSettings {
     pub restart_on_exit: bool,
     /// Variables for the agent, on top of the daemon's.
     pub env: BTreeMap<String, String>,
+}
+
+/// `[draft]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DraftSettings {
+    /// Seconds that a draft may keep messages waiting before it is put away; 0: for ever.
+    pub max_hold: f64,
 }
 
 /// `[backoff]`
@@ -133,6 +143,7 @@ impl Settings {
                 restart_on_exit: true,
                 env: BTreeMap::new(),
             },
+            draft: DraftSettings { max_hold: 0.0 },
             backoff: BackoffSettings { initial: 1.0, cap: 60.0 },
             hook: HookSettings { path: "~/.local/share/ccmux/ccmux-hook".into() },
             log: LogSettings { file: format!("~/.local/share/ccmux/{name}.log"), level: "info".into() },
@@ -153,6 +164,7 @@ impl Settings {
             batch_bytes: self.limits.batch_bytes,
             backoff_initial_ms: millis(self.backoff.initial),
             backoff_cap_ms: millis(self.backoff.cap),
+            draft_max_hold_ms: millis(self.draft.max_hold),
             restart_on_exit: self.agent.restart_on_exit,
         }
     }
@@ -171,6 +183,7 @@ impl Settings {
         let seconds = [
             ("idle_threshold", self.idle_threshold),
             ("silence_timeout", self.silence_timeout),
+            ("draft.max_hold", self.draft.max_hold),
             ("backoff.initial", self.backoff.initial),
             ("backoff.cap", self.backoff.cap),
         ];

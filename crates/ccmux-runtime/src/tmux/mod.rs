@@ -127,6 +127,12 @@ impl Terminal for Tmux {
         self.type_into(&pane, "press Enter", script).await
     }
 
+    async fn stash_draft(&self, guard: Guard) -> Result<Typed, TerminalError> {
+        let pane = self.known_pane().await?;
+        let script = script::stash(&self.nonce, &pane, guard);
+        self.type_into(&pane, "press Ctrl-S", script).await
+    }
+
     async fn last_typed(&self) -> Result<Option<UnixMs>, TerminalError> {
         self.last_activity().await
     }

@@ -55,6 +55,13 @@ pub(super) fn paste(
     Ok(script)
 }
 
+/// Presses Ctrl-S.
+pub(super) fn stash(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+    let mut script = String::new();
+    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} C-s\n"));
+    script
+}
+
 /// Presses Enter.
 pub(super) fn enter(nonce: &Nonce, pane: &str, guard: Guard) -> String {
     let mut script = String::new();

@@ -4,6 +4,7 @@ use ccmux_policy::{AlertKind, Effect, Event};
 use ccmux_wire::id::{MessageId, SessionId};
 use tokio::sync::mpsc;
 
+use super::on_the_way::PutAway;
 use crate::inbox::Inbox;
 use crate::turns::{TurnOrder, Turns};
 
@@ -18,6 +19,8 @@ pub struct Speaker {
     pub turns: Turns,
     /// Knows the messages.
     pub inbox: Inbox,
+    /// The text of a draft that is put away.
+    pub put_away: PutAway,
 }
 
 impl Speaker {
@@ -35,6 +38,11 @@ impl Speaker {
             match order {
                 Effect::Alert { kind, session, messages, message } => {
                     alert(&self.turns, &self.inbox, kind, session, messages, message).await;
+                }
+                Effect::TellDraftLost => {
+                    let what =
+                        format!("a draft that was put away did not come back: {}", self.put_away.text());
+                    tell(&self.turns, &self.inbox, AlertKind::Stuck, None, Vec::new(), what).await;
                 }
                 turn => {
                     let _ = turn_orders.send(turn);
@@ -56,6 +64,18 @@ pub async fn alert(
     message: String,
 ) {
     tracing::warn!(event = "alert", kind = kind.word(), %message);
+    tell(turns, inbox, kind, session, messages, message).await;
+}
+
+/// Like [`alert`], for what must not be in the log: it holds somebody's text.
+async fn tell(
+    turns: &Turns,
+    inbox: &Inbox,
+    kind: AlertKind,
+    session: Option<SessionId>,
+    messages: Vec<MessageId>,
+    message: String,
+) {
     let ids = match inbox.reply_to(messages).await {
         Ok(senders) => senders.into_iter().map(|sender| sender.id).collect(),
         Err(_) => Vec::new(),
