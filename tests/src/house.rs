@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
@@ -32,6 +33,7 @@ pub struct HouseBuilder {
     without: Vec<String>,
     settings: Option<String>,
     home_as_cwd: bool,
+    files: Vec<(String, String, u32)>,
 }
 
 impl HouseBuilder {
@@ -59,6 +61,12 @@ impl HouseBuilder {
         self
     }
 
+    /// One more file, by its path in the house.
+    pub fn file(mut self, name: &str, text: &str, mode: u32) -> Self {
+        self.files.push((name.to_owned(), text.to_owned(), mode));
+        self
+    }
+
     /// The house, nothing started.
     pub fn build(self) -> House {
         let dir = tempfile::Builder::new().prefix("ccmux-e2e-").tempdir().expect("a temporary directory");
@@ -67,6 +75,10 @@ impl HouseBuilder {
         let mut house = House { dir, bin, socket, env: BTreeMap::new(), daemon: Mutex::new(None), mock: Mutex::new(None) };
         fs::create_dir_all(house.proj()).unwrap();
         fs::create_dir_all(house.path("tmux")).unwrap();
+        for (name, text, mode) in &self.files {
+            fs::write(house.path(name), text).unwrap();
+            fs::set_permissions(house.path(name), fs::Permissions::from_mode(*mode)).unwrap();
+        }
         if let Some(text) = &self.settings {
             house.write_settings(text);
         }
