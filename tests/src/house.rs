@@ -31,15 +31,22 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 pub struct HouseBuilder {
     variables: Vec<(String, String)>,
     without: Vec<String>,
-    settings: Option<String>,
+    settings: String,
+    agent: Vec<(String, String)>,
     home_as_cwd: bool,
     files: Vec<(String, String, u32)>,
 }
 
 impl HouseBuilder {
-    /// One more variable, or another value, for the daemon and so for the agent. `{dir}` is the house's directory.
+    /// One more variable, or another value, for the daemon. `{dir}` is the house's directory.
     pub fn env(mut self, name: &str, value: impl ToString) -> Self {
         self.variables.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// One more variable for the agent alone, where its fault switches come from: the daemon keeps its own `CCMUX_*` back.
+    pub fn agent(mut self, name: &str, value: impl ToString) -> Self {
+        self.agent.push((name.to_owned(), value.to_string()));
         self
     }
 
@@ -51,7 +58,7 @@ impl HouseBuilder {
 
     /// Text of `~/.config/ccmux/ccmux.toml`.
     pub fn settings(mut self, text: &str) -> Self {
-        self.settings = Some(text.to_owned());
+        text.clone_into(&mut self.settings);
         self
     }
 
@@ -79,9 +86,7 @@ impl HouseBuilder {
             fs::write(house.path(name), text).unwrap();
             fs::set_permissions(house.path(name), fs::Permissions::from_mode(*mode)).unwrap();
         }
-        if let Some(text) = &self.settings {
-            house.write_settings(text);
-        }
+        house.write_settings(&self.settings_text());
         house.env = house.default_env();
         if self.home_as_cwd {
             house.env.insert("CCMUX_AGENT_CWD".into(), house.home().into());
@@ -94,6 +99,17 @@ impl HouseBuilder {
             house.env.remove(&OsString::from(name));
         }
         house
+    }
+
+    fn settings_text(&self) -> String {
+        let mut text = self.settings.clone();
+        if !self.agent.is_empty() {
+            text.push_str("\n[agent.env]\n");
+        }
+        for (name, value) in &self.agent {
+            text.push_str(&format!("{name} = {value:?}\n"));
+        }
+        text
     }
 
     /// The house with a daemon that says it is ready.
