@@ -23,7 +23,7 @@ const LOOKS_CLOSE_WITHIN_MS: u64 = 2_500;
 /// The screen follows a state change within that time.
 const SCREEN_FOLLOWS_WITHIN_MS: u64 = 300;
 /// A look is good for a decision only that long: keys may come at any time.
-const LOOK_FRESH_FOR_MS: u64 = 250;
+const LOOK_FRESH_FOR_MS: u64 = 20;
 
 /// What the hooks said last.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -171,7 +171,7 @@ impl Evidence {
         self.ready_since.is_some_and(|since| self.seen_at.since(since) >= needed)
     }
 
-    /// The last look, if nothing happened since and it is not older than 250 ms.
+    /// The last look, if nothing happened since and it is not older than 20 ms.
     pub fn fresh_look(&self, now: Now) -> Option<&Seen> {
         let fresh = !self.stale && now.mono.since(self.seen_at) <= LOOK_FRESH_FOR_MS;
         self.seen.as_ref().filter(|_| fresh)
@@ -300,8 +300,8 @@ mod tests {
     fn a_look_is_outdated_by_any_event_and_by_age() {
         let mut evidence = Evidence::default();
         evidence.screen_seen(ready(), false, at(0));
-        assert!(evidence.fresh_look(at(200)).is_some());
-        assert!(evidence.fresh_look(at(300)).is_none(), "too old");
+        assert!(evidence.fresh_look(at(20)).is_some());
+        assert!(evidence.fresh_look(at(21)).is_none(), "too old");
         evidence.screen_seen(ready(), false, at(400));
         evidence.outdate(at(401));
         assert!(evidence.fresh_look(at(402)).is_none(), "something happened");
