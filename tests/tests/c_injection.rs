@@ -332,7 +332,7 @@ fn picture_agent(picture: &str) -> HouseBuilder {
     let screens = binaries::repository().join("crates/ccmux-runtime/tests/fixtures/screens");
     let script = format!(
         "#!/bin/sh\ncase \"$1\" in --version) echo '2.1.332 (Claude Code)'; exit;; esac\nstty raw -echo\nprintf '\\033[2J\\033[H'\n\
-         sed 's/$/\\r/' '{}'\nexec cat > \"$HOME/keys\"\n",
+         sed 's/$/\\r/' '{}' | head -c -2\nexec cat > \"$HOME/keys\"\n",
         screens.join(picture).display()
     );
     House::builder().env("CCMUX_AGENT_COMMAND", "{dir}/home/agent").file("home/agent", &script, 0o755)
@@ -342,7 +342,7 @@ fn picture_agent(picture: &str) -> HouseBuilder {
 fn c6_f27_no_key_reaches_a_dialog_of_the_start() {
     let screens = binaries::repository().join("crates/ccmux-runtime/tests/fixtures/screens");
     let mut pictures: Vec<String> = fs::read_dir(screens).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap()).collect();
-    pictures.retain(|name| ["trust", "bypass", "api-key", "settings", "fullscreen"].iter().any(|word| name.contains(word)) && name.contains("dialog") && name.ends_with(".ansi"));
+    pictures.retain(|name| ["trust", "bypass", "api-key", "settings", "fullscreen"].iter().any(|word| name.contains(word)) && name.contains("dialog-") && name.ends_with(".ansi"));
     pictures.sort();
     assert!(pictures.len() >= 4, "too few pictures of start dialogs: {pictures:?}");
     for picture in pictures {
@@ -489,7 +489,7 @@ fn c8_a_paste_that_is_lost_is_tried_again_and_says_so() {
 
 #[test]
 fn c8_f7_a_message_that_always_fails_is_given_up_and_blocks_nobody() {
-    let house = House::builder().agent("CCMUX_DEMO_DROP_PASTE", 5).ready();
+    let house = House::builder().agent("CCMUX_DEMO_DROP_PASTE", 6).ready();
     let alerts = house.subscribe();
     let poison = house.send_in_background(&["--wait", "delivered", "--timeout", "120", "say: poison"]);
     let ended = std::thread::spawn(move || poison.wait_with_output().unwrap());
