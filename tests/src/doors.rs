@@ -128,7 +128,9 @@ impl Subscriber {
     /// The turn whose text is exactly this.
     pub fn wait_for_text(&self, text: &str) -> Line {
         wait_for(LIMIT, &format!("a turn {text:?}"), || {
-            self.lines().into_iter().find(|line| line.value.get("turn").is_some() && text_of(&line.value) == text)
+            self.lines()
+                .into_iter()
+                .find(|line| line.value.get("turn").is_some() && text_of(&line.value) == text)
         })
     }
 

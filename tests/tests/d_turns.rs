@@ -16,7 +16,7 @@ use ccmux_wire::status::StateWord;
 /// The latest that a turn may come after its Stop hook.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// When the daemon heard of the turn's end: the log has it to the microsecond, but a test only needs the clock it has.
+/// When the agent has written the last line of its turn, which it does after its Stop hooks.
 fn wait_for_stop(house: &House, count: usize) -> Instant {
     house.wait_until(&format!("{count} turns to end"), || {
         house.transcript().iter().filter(|line| line["subtype"] == "turn_duration").count() >= count
@@ -31,7 +31,9 @@ fn texts(subscriber: &Subscriber) -> Vec<String> {
 /// `count` turns and, for a while, no more.
 fn exactly(subscriber: &Subscriber, count: usize) {
     subscriber.wait_for_turns(count);
-    stays_quiet(Duration::from_secs(2), "a turn too many", || Some(texts(subscriber)).filter(|turns| turns.len() > count).map(|turns| format!("{turns:?}")));
+    stays_quiet(Duration::from_secs(2), "a turn too many", || {
+        Some(texts(subscriber)).filter(|turns| turns.len() > count).map(|turns| format!("{turns:?}"))
+    });
 }
 
 #[test]
@@ -72,7 +74,10 @@ fn d1_without_a_subscriber_turns_go_on_and_are_kept() {
         house.send("answered", &format!("say: turn {n}"));
     }
     let late = house.subscribe_with("{\"only\":\"turns\",\"since\":0}\n");
-    assert_eq!(late.wait_for_turns(3).iter().map(text_of).collect::<Vec<_>>(), ["turn 0", "turn 1", "turn 2"]);
+    assert_eq!(
+        late.wait_for_turns(3).iter().map(text_of).collect::<Vec<_>>(),
+        ["turn 0", "turn 1", "turn 2"]
+    );
 }
 
 #[test]
@@ -148,7 +153,8 @@ fn d2_a_turn_of_all_kinds_of_blocks_is_one_line_in_order() {
     let kinds = kinds_of(&turn);
     assert_eq!(kinds[..4], ["thinking", "text", "tool_use", "tool_result"], "{turn}");
     assert_eq!(kinds.last().map(String::as_str), Some("text"), "{turn}");
-    let result = turn["turn"].as_array().unwrap().iter().find(|block| block["type"] == "tool_result").unwrap();
+    let result =
+        turn["turn"].as_array().unwrap().iter().find(|block| block["type"] == "tool_result").unwrap();
     assert!(result.to_string().contains("from-the-tool"), "{result}");
     exactly(&subscriber, 1);
 }
@@ -201,7 +207,8 @@ fn d3_f23_hooks_that_fire_three_times_make_one_turn() {
     }
     exactly(&subscriber, 3);
     assert_eq!(texts(&subscriber), ["turn 0", "turn 1", "turn 2"]);
-    let replies: Vec<_> = subscriber.turns().iter().map(|turn| turn["in_reply_to"].as_array().unwrap().len()).collect();
+    let replies: Vec<_> =
+        subscriber.turns().iter().map(|turn| turn["in_reply_to"].as_array().unwrap().len()).collect();
     assert_eq!(replies, [1, 1, 1]);
 }
 
@@ -263,7 +270,9 @@ fn d3_a_last_line_that_never_comes_is_replaced_by_the_hooks_words() {
     house.write("in.t", "say: very late\n");
     let line = subscriber.wait_for_text("very late");
     assert_eq!(line.value["partial"], true, "{}", line.value);
-    stays_quiet(Duration::from_secs(6), "published twice", || Some(texts(&subscriber)).filter(|turns| turns.len() > 1).map(|turns| format!("{turns:?}")));
+    stays_quiet(Duration::from_secs(6), "published twice", || {
+        Some(texts(&subscriber)).filter(|turns| turns.len() > 1).map(|turns| format!("{turns:?}"))
+    });
 }
 
 #[test]
@@ -291,9 +300,19 @@ fn d3_a_human_prompt_is_a_turn_in_reply_to_nobody() {
 /// The arguments and variables of the running agent, for another one.
 fn as_the_agent(house: &House, with_token: bool) -> Vec<String> {
     let read = |name: &str| fs::read(format!("/proc/{}/{name}", house.agent_pid())).unwrap();
-    let split = |bytes: Vec<u8>| bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(|part| String::from_utf8_lossy(part).into_owned()).collect::<Vec<_>>();
+    let split = |bytes: Vec<u8>| {
+        bytes
+            .split(|byte| *byte == 0)
+            .filter(|part| !part.is_empty())
+            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .collect::<Vec<_>>()
+    };
     let mut command = vec!["env".to_owned(), "-i".to_owned()];
-    command.extend(split(read("environ")).into_iter().filter(|entry| with_token || !entry.starts_with("CCMUX_SESSION_TOKEN=")));
+    command.extend(
+        split(read("environ"))
+            .into_iter()
+            .filter(|entry| with_token || !entry.starts_with("CCMUX_SESSION_TOKEN=")),
+    );
     command.extend(split(read("cmdline")));
     command
 }
@@ -305,7 +324,13 @@ fn d4_f24_another_agent_of_the_same_user_is_never_published() {
         let subscriber = house.subscribe();
         let (own, session) = (house.agent_pid(), house.status().session);
         let command = as_the_agent(&house, with_token);
-        let pane = house.tmux(&[&["new-window", "-d", "-P", "-F", "#{pane_id}", "-c", house.proj().to_str().unwrap()][..], &command.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+        let pane = house.tmux(
+            &[
+                &["new-window", "-d", "-P", "-F", "#{pane_id}", "-c", house.proj().to_str().unwrap()][..],
+                &command.iter().map(String::as_str).collect::<Vec<_>>(),
+            ]
+            .concat(),
+        );
         let foreign = |what: &str| house.tmux(&["capture-pane", "-p", "-t", &pane]).contains(what);
         house.wait_until("the other agent's prompt box", || foreign("❯\u{a0}"));
         house.tmux(&["send-keys", "-t", &pane, "-l", "say: foreign words"]);
@@ -315,10 +340,18 @@ fn d4_f24_another_agent_of_the_same_user_is_never_published() {
         house.send("answered", "say: own words");
         subscriber.wait_for_text("own words");
         stays_quiet(Duration::from_secs(2), "the other session leaked", || {
-            subscriber.lines().iter().find(|line| line.value.to_string().contains("foreign")).map(|line| line.value.to_string())
+            subscriber
+                .lines()
+                .iter()
+                .find(|line| line.value.to_string().contains("foreign"))
+                .map(|line| line.value.to_string())
         });
         assert_eq!(subscriber.turns().len(), 1, "{:?}", texts(&subscriber));
-        assert_eq!(house.status().session, session, "the other session was taken for ours (token: {with_token})");
+        assert_eq!(
+            house.status().session,
+            session,
+            "the other session was taken for ours (token: {with_token})"
+        );
         assert_eq!(house.status().agent.pid, Some(own));
         house.wait_ready();
     }
@@ -347,7 +380,9 @@ fn d5_tail_since_has_no_gap_and_no_double() {
     house.kill9();
     house.start();
     let mut command = house.command(house.bin("ccmux"));
-    command.args(["tail", "--json", "--turns", "--since", &first.to_string()]).stdout(std::process::Stdio::piped());
+    command
+        .args(["tail", "--json", "--turns", "--since", &first.to_string()])
+        .stdout(std::process::Stdio::piped());
     let mut tail = command.spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(tail.stdout.take().unwrap()));
     let mut next = || {
@@ -362,7 +397,11 @@ fn d5_tail_since_has_no_gap_and_no_double() {
     house.wait_ready();
     house.send("answered", "say: live");
     let live = next();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(tail.id().cast_signed()), nix::sys::signal::Signal::SIGTERM).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(tail.id().cast_signed()),
+        nix::sys::signal::Signal::SIGTERM,
+    )
+    .unwrap();
     tail.wait().unwrap();
     assert_eq!([&replayed[0].1, &replayed[1].1, &live.1], ["turn 1", "turn 2", "live"]);
     assert!(first < replayed[0].0 && replayed[0].0 < replayed[1].0 && replayed[1].0 < live.0);
@@ -374,7 +413,9 @@ fn d6_f17_a_long_silent_tool_call_is_busy_and_an_idle_agent_is_ready() {
     house.write("in.t", "silent: 4\n");
     house.wait_for_state(StateWord::Busy);
     house.write("in.t", "say: not yet\n");
-    stays_quiet(Duration::from_millis(2500), "taken for ready", || Some(house.prompts()).filter(|prompts| prompts.len() > 1).map(|prompts| format!("{prompts:?}")));
+    stays_quiet(Duration::from_millis(2500), "taken for ready", || {
+        Some(house.prompts()).filter(|prompts| prompts.len() > 1).map(|prompts| format!("{prompts:?}"))
+    });
     house.wait_for_prompt("not yet");
     house.wait_ready();
 }

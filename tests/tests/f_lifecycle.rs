@@ -18,7 +18,9 @@ fn arguments(pid: i32) -> Vec<String> {
 
 /// The agent that took the place of another.
 fn replacement(house: &House, of: i32) -> i32 {
-    house.wait_for("another agent", || Some(house.agent_pid()).filter(|pid| *pid > 1 && *pid != of && is_alive(*pid)))
+    house.wait_for("another agent", || {
+        Some(house.agent_pid()).filter(|pid| *pid > 1 && *pid != of && is_alive(*pid))
+    })
 }
 
 #[test]
@@ -34,7 +36,9 @@ fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(house.pane("#{pane_id}"), pane);
     assert_eq!(house.clients().len(), 1, "the human's client was thrown out");
-    house.wait_until("--resume with the own session", || arguments(new).windows(2).any(|pair| pair == ["--resume".to_owned(), session.to_string()]));
+    house.wait_until("--resume with the own session", || {
+        arguments(new).windows(2).any(|pair| pair == ["--resume".to_owned(), session.to_string()])
+    });
     house.wait_ready();
     drop(human);
     assert_eq!(house.status().agent.restarts, 1);
@@ -80,7 +84,10 @@ fn f1_f29_messages_that_waited_when_the_agent_was_killed_reach_the_next_one_only
     let old = house.kill_agent();
     replacement(&house, old);
     let prompt = house.wait_for_prompt("touch RAN");
-    assert_eq!(messages(&prompt), [("t".to_owned(), "touch RAN".to_owned()), ("t".to_owned(), "say: second".to_owned())]);
+    assert_eq!(
+        messages(&prompt),
+        [("t".to_owned(), "touch RAN".to_owned()), ("t".to_owned(), "say: second".to_owned())]
+    );
     assert!(!marker.exists(), "a shell ran a message");
     house.wait_until("an empty queue", || house.status().queue.messages == 0);
     assert_eq!(house.prompts().len(), 2, "{:?}", house.prompts());
@@ -135,7 +142,9 @@ fn f3_a_tmux_server_that_was_killed_is_replaced_within_ten_seconds() {
     house.send("answered", "say: before");
     house.tmux(&["kill-server"]);
     let begun = Instant::now();
-    house.wait_within(Duration::from_secs(10), "session and agent", || (house.agent_pid() > 1 && is_alive(house.agent_pid())).then_some(()));
+    house.wait_within(Duration::from_secs(10), "session and agent", || {
+        (house.agent_pid() > 1 && is_alive(house.agent_pid())).then_some(())
+    });
     println!("back after {:?}", begun.elapsed());
     house.wait_ready();
     house.send("answered", "say: after");
@@ -170,7 +179,9 @@ fn f4_an_exit_of_the_human_is_followed_by_a_start_unless_told_otherwise() {
             house.wait_ready();
         } else {
             house.wait_for_state(StateWord::Down);
-            stays_quiet(Duration::from_secs(2), "it was started again", || house.status().agent.pid.map(|pid| pid.to_string()));
+            stays_quiet(Duration::from_secs(2), "it was started again", || {
+                house.status().agent.pid.map(|pid| pid.to_string())
+            });
         }
     }
 }

@@ -28,7 +28,9 @@ fn blocks(markdown: &str) -> Vec<(usize, String, String, bool)> {
     let mut only_blank = false;
     for (number, line) in markdown.lines().enumerate() {
         match (&mut open, line.strip_prefix("```")) {
-            (None, Some(info)) => open = Some((number + 2, info.trim().to_owned(), String::new(), only_blank)),
+            (None, Some(info)) => {
+                open = Some((number + 2, info.trim().to_owned(), String::new(), only_blank))
+            }
             (Some(_), Some("")) => {
                 found.extend(open.take());
                 only_blank = true;
@@ -68,7 +70,9 @@ fn lines_match(pattern: &[&str], text: &[&str]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),
         Some((&"…", rest)) => (0..=text.len()).any(|skipped| lines_match(rest, &text[skipped..])),
-        Some((first, rest)) => text.split_first().is_some_and(|(line, more)| line_matches(first, line) && lines_match(rest, more)),
+        Some((first, rest)) => text
+            .split_first()
+            .is_some_and(|(line, more)| line_matches(first, line) && lines_match(rest, more)),
     }
 }
 
@@ -109,11 +113,20 @@ fn check(file: &str) {
             let said = String::from_utf8_lossy(&output.stderr);
             let expected = example.output.as_deref().unwrap_or("(anything)\n");
             let place = format!("{file}:{}: {}", example.line, output.status);
-            wrong.push(format!("{place}\n{}--- expected\n{expected}--- printed\n{printed}--- stderr\n{said}", example.script));
+            wrong.push(format!(
+                "{place}\n{}--- expected\n{expected}--- printed\n{printed}--- stderr\n{said}",
+                example.script
+            ));
         }
     }
     println!("{}: {} examples", file, examples.len());
-    assert!(wrong.is_empty(), "{} of {} examples are wrong\n\n{}", wrong.len(), examples.len(), wrong.join("\n\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} examples are wrong\n\n{}",
+        wrong.len(),
+        examples.len(),
+        wrong.join("\n\n")
+    );
 }
 
 #[test]
@@ -133,9 +146,15 @@ fn examples_of_the_configuration_are_true() {
 
 #[test]
 fn examples_elsewhere_are_true() {
-    let docs = fs::read_dir(binaries::repository().join("docs")).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
-    let others = docs.filter(|name| name.ends_with(".md") && !["PROTOCOL.md", "ADAPTERS.md", "CONFIGURATION.md"].contains(&name.as_str()));
-    let files: Vec<String> = others.map(|name| format!("docs/{name}")).chain(["README.md".to_owned()]).collect();
+    let docs = fs::read_dir(binaries::repository().join("docs"))
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name().into_string().unwrap());
+    let others = docs.filter(|name| {
+        name.ends_with(".md") && !["PROTOCOL.md", "ADAPTERS.md", "CONFIGURATION.md"].contains(&name.as_str())
+    });
+    let files: Vec<String> =
+        others.map(|name| format!("docs/{name}")).chain(["README.md".to_owned()]).collect();
     assert!(files.len() > 1, "{files:?}");
     for file in files {
         let text = fs::read_to_string(binaries::repository().join(&file)).unwrap_or_default();

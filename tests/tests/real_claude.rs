@@ -51,11 +51,13 @@ fn wait_for_model(house: &House, count: usize) -> Vec<String> {
 /// Waits for the nth turn and sees that it came soon after the nth Stop hook.
 fn wait_for_turn(house: &House, turns: &Subscriber, nth: usize) -> Line {
     turns.wait_for_turns(nth);
-    let line = turns.lines().into_iter().filter(|line| line.value.get("turn").is_some()).nth(nth - 1).unwrap();
+    let line =
+        turns.lines().into_iter().filter(|line| line.value.get("turn").is_some()).nth(nth - 1).unwrap();
     let stop = house.wait_for("the Stop hook in the log", || {
         house.log_events("hook.received").into_iter().filter(|event| event["hook"] == "Stop").nth(nth - 1)
     });
-    let stop = SystemTime::from(OffsetDateTime::parse(stop["timestamp"].as_str().unwrap(), &Rfc3339).unwrap());
+    let stop =
+        SystemTime::from(OffsetDateTime::parse(stop["timestamp"].as_str().unwrap(), &Rfc3339).unwrap());
     let late = line.wall.duration_since(stop).unwrap_or_default();
     println!("turn {nth} came {late:?} after its Stop");
     assert!(late < WITHIN, "turn {nth} came {late:?} after its Stop");
@@ -68,8 +70,16 @@ fn c1_c2_d1_texts_reach_the_model_exactly_and_turns_come_out() {
     let turns = house.subscribe();
     let cases = [
         ("telegram", "say: hello there\n", "say: hello there"),
-        ("phone", "say: 你好，世界 👩‍👩‍👧 «quoted» `tick` $HOME \"x\" 'y' {z}\n", "say: 你好，世界 👩‍👩‍👧 «quoted» `tick` $HOME \"x\" 'y' {z}"),
-        ("mail", "\0first line\nsecond line; with $(id) and \\\nsay: third line\0", "first line\nsecond line; with $(id) and \\\nsay: third line"),
+        (
+            "phone",
+            "say: 你好，世界 👩‍👩‍👧 «quoted» `tick` $HOME \"x\" 'y' {z}\n",
+            "say: 你好，世界 👩‍👩‍👧 «quoted» `tick` $HOME \"x\" 'y' {z}",
+        ),
+        (
+            "mail",
+            "\0first line\nsecond line; with $(id) and \\\nsay: third line\0",
+            "first line\nsecond line; with $(id) and \\\nsay: third line",
+        ),
     ];
     for (n, (channel, written, text)) in cases.into_iter().enumerate() {
         house.write(&format!("in.{channel}"), written);
@@ -100,7 +110,8 @@ fn d2_a_turn_with_a_tool_is_one_line_of_all_its_blocks() {
     let kinds = kinds_of(&turn);
     assert_eq!(kinds[..4], ["thinking", "text", "tool_use", "tool_result"], "{turn}");
     assert_eq!(kinds.last().map(String::as_str), Some("text"), "{turn}");
-    let result = turn["turn"].as_array().unwrap().iter().find(|block| block["type"] == "tool_result").unwrap();
+    let result =
+        turn["turn"].as_array().unwrap().iter().find(|block| block["type"] == "tool_result").unwrap();
     assert!(result.to_string().contains("a-file-to-list"), "{result}");
     assert_eq!(turns.turns().len(), 1);
 }
@@ -112,10 +123,12 @@ fn c1_five_kilobytes_are_not_wrapped() {
     house.write("in.long", format!("{text}\n"));
     let prompts = wait_for_model(&house, 1);
     assert_eq!(parted(&prompts[0]), ("long", text.as_str()));
-    let lines: Vec<String> = (0..40).map(|n| format!("line {n} {}", "words and more words ".repeat(5))).collect();
+    let lines: Vec<String> =
+        (0..40).map(|n| format!("line {n} {}", "words and more words ".repeat(5))).collect();
     house.write("in.long", format!("\0{}\0", lines.join("\n")));
     let prompts = wait_for_model(&house, 2);
     let expected: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
-    let got: Vec<String> = messages(&prompts[1])[0].1.lines().map(|line| line.trim_end().to_owned()).collect();
+    let got: Vec<String> =
+        messages(&prompts[1])[0].1.lines().map(|line| line.trim_end().to_owned()).collect();
     assert_eq!(got, expected);
 }
