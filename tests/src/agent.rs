@@ -8,6 +8,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::house::House;
+use crate::patience::{LIMIT, WATCH, stays_quiet, wait_at_most};
 
 impl House {
     /// The agent's screen as text.
@@ -40,7 +41,10 @@ impl House {
 
     /// Processes in all panes of the house's server.
     pub fn pane_pids(&self) -> Vec<i32> {
-        self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]).lines().filter_map(|line| line.parse().ok()).collect()
+        self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"])
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect()
     }
 
     pub fn wait_for_screen(&self, text: &str) {
@@ -51,7 +55,9 @@ impl House {
     pub fn transcript_files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for project in fs::read_dir(self.home().join(".claude/projects")).into_iter().flatten().flatten() {
-            files.extend(fs::read_dir(project.path()).into_iter().flatten().flatten().map(|entry| entry.path()));
+            files.extend(
+                fs::read_dir(project.path()).into_iter().flatten().flatten().map(|entry| entry.path()),
+            );
         }
         files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
         files.sort_by_key(|path| path.metadata().and_then(|found| found.modified()).ok());
@@ -60,23 +66,57 @@ impl House {
 
     /// Lines of all transcripts.
     pub fn transcript(&self) -> Vec<Value> {
-        let texts = self.transcript_files().into_iter().map(|path| fs::read_to_string(path).unwrap_or_default());
-        let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let texts =
+            self.transcript_files().into_iter().map(|path| fs::read_to_string(path).unwrap_or_default());
+        let lines: Vec<String> =
+            texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
         lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Prompts that the agent took, in order: what its transcripts hold as the user's words.
     pub fn prompts(&self) -> Vec<String> {
-        let is_prompt = |line: &Value| line["type"] == "user" && line["isMeta"] != true && line["isSidechain"] != true;
+        let is_prompt =
+            |line: &Value| line["type"] == "user" && line["isMeta"] != true && line["isSidechain"] != true;
         let lines = self.transcript().into_iter().filter(is_prompt);
         lines.filter_map(|line| line["message"]["content"].as_str().map(str::to_owned)).collect()
     }
 
     /// The prompts, once there are `count`.
     pub fn wait_for_prompts(&self, count: usize) -> Vec<String> {
-        self.wait_for(&format!("{count} prompts; there are {:?}", self.prompts()), || {
-            Some(self.prompts()).filter(|prompts| prompts.len() >= count)
+        let what = format!("{count} prompts");
+        self.wait_for(&what, || Some(self.prompts()).filter(|prompts| prompts.len() >= count))
+    }
+
+    /// Every message that the agent got, `(channel, text)`, in order; all prompts must be ccmux's own.
+    pub fn messages(&self) -> Vec<(String, String)> {
+        self.prompts().iter().flat_map(|prompt| messages(prompt)).collect()
+    }
+
+    /// The messages, once there are `count`.
+    pub fn wait_for_messages(&self, count: usize) -> Vec<(String, String)> {
+        let found = wait_at_most(2 * LIMIT, || Some(self.messages()).filter(|found| found.len() >= count));
+        found.unwrap_or_else(|| {
+            panic!("{count} messages did not come, only {:?}\n{}", self.messages(), self.picture())
         })
+    }
+
+    /// Waits until the gate is closed for this reason, then sees for a while that nothing is typed.
+    pub fn is_left_alone(&self, why: &str) {
+        self.wait_until(&format!("the gate to say {why:?}"), || self.why().starts_with(why));
+        let (screen, prompts) = (self.screen(), self.prompts().len());
+        stays_quiet(WATCH, "it was not left alone", || {
+            let now = self.screen();
+            let touched = now != screen || self.prompts().len() != prompts;
+            touched.then(|| format!("{screen}\n--- became\n{now}"))
+        });
+        assert!(self.why().starts_with(why), "{}", self.why());
+    }
+
+    /// Sees for a while that the agent gets no more than `count` prompts.
+    pub fn gets_no_more_than(&self, count: usize) {
+        stays_quiet(WATCH, "a prompt too many", || {
+            Some(self.prompts()).filter(|prompts| prompts.len() > count).map(|prompts| format!("{prompts:?}"))
+        });
     }
 
     /// The prompt that holds a text, once it is there.
@@ -116,4 +156,9 @@ pub fn messages(prompt: &str) -> Vec<(String, String)> {
         }
     }
     found
+}
+
+/// A NUL-framed message, which may hold newlines.
+pub fn framed(text: &str) -> String {
+    format!("\0{text}\0")
 }

@@ -15,7 +15,11 @@ pub fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own executable");
     let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps/test").to_owned();
     for name in ["ccmuxd", "ccmux", "ccmux-hook", "ccmux-demo-agent"] {
-        assert!(folder.join(name).is_file(), "{name} is not in {}: build the workspace first: cargo xtask test", folder.display());
+        assert!(
+            folder.join(name).is_file(),
+            "{name} is not in {}: build the workspace first: cargo xtask test",
+            folder.display()
+        );
     }
     folder
 }

@@ -45,11 +45,17 @@ fn install(into: &Path) -> Result<(), String> {
     let beside = into.with_extension(format!("new-{}", std::process::id()));
     let package = format!("@anthropic-ai/claude-code-linux-x64@{VERSION}");
     fs::create_dir_all(&beside).map_err(|error| error.to_string())?;
-    let npm = Command::new("npm").args(["install", "--silent", "--prefix"]).arg(&beside).arg(package).stdin(Stdio::null()).output();
+    let npm = Command::new("npm")
+        .args(["install", "--silent", "--prefix"])
+        .arg(&beside)
+        .arg(package)
+        .stdin(Stdio::null())
+        .output();
     let output = npm.map_err(|error| format!("npm: {error}"))?;
     if !output.status.success() {
         let _ = fs::remove_dir_all(&beside);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let said =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         return Err(format!("npm install failed ({}): {}", output.status, said.trim()));
     }
     if fs::rename(&beside, into).is_err() {
@@ -78,7 +84,12 @@ impl House {
         house.set_env("ANTHROPIC_API_KEY", KEY);
         // As root Claude refuses to skip permissions otherwise.
         house.set_env("IS_SANDBOX", "1");
-        for name in ["DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] {
+        for name in [
+            "DISABLE_TELEMETRY",
+            "DISABLE_AUTOUPDATER",
+            "DISABLE_ERROR_REPORTING",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        ] {
             house.set_env(name, "1");
         }
         house
@@ -89,7 +100,8 @@ impl House {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mock_api.py");
         let mut python = self.command("python3");
         python.arg(script).args(["--port", "0", "--port-file"]).arg(&port_file).arg("--log").arg(&log);
-        let child = python.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python3 must be installed");
+        let child =
+            python.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python3 must be installed");
         *self.mock.lock().unwrap() = Some(Mock { child, log });
         self.wait_for("the mock's port", || fs::read_to_string(&port_file).ok()?.trim().parse().ok())
     }

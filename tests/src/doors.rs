@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::Mode;
@@ -59,6 +59,8 @@ impl House {
 #[derive(Debug, Clone)]
 pub struct Line {
     pub at: Instant,
+    /// The same moment on the clock of the logs.
+    pub wall: SystemTime,
     pub value: Value,
 }
 
@@ -82,7 +84,7 @@ impl Subscriber {
         std::thread::spawn(move || {
             for line in reader.lines().map_while(Result::ok) {
                 let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                into.lock().unwrap().lines.push(Line { at: Instant::now(), value });
+                into.lock().unwrap().lines.push(Line { at: Instant::now(), wall: SystemTime::now(), value });
             }
             into.lock().unwrap().closed = true;
         });
@@ -126,7 +128,9 @@ impl Subscriber {
     /// The turn whose text is exactly this.
     pub fn wait_for_text(&self, text: &str) -> Line {
         wait_for(LIMIT, &format!("a turn {text:?}"), || {
-            self.lines().into_iter().find(|line| line.value.get("turn").is_some() && text_of(&line.value) == text)
+            self.lines()
+                .into_iter()
+                .find(|line| line.value.get("turn").is_some() && text_of(&line.value) == text)
         })
     }
 

@@ -79,7 +79,14 @@ impl HouseBuilder {
         let dir = tempfile::Builder::new().prefix("ccmux-e2e-").tempdir().expect("a temporary directory");
         let bin = binaries::folder();
         let socket = format!("e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut house = House { dir, bin, socket, env: BTreeMap::new(), daemon: Mutex::new(None), mock: Mutex::new(None) };
+        let mut house = House {
+            dir,
+            bin,
+            socket,
+            env: BTreeMap::new(),
+            daemon: Mutex::new(None),
+            mock: Mutex::new(None),
+        };
         fs::create_dir_all(house.proj()).unwrap();
         fs::create_dir_all(house.path("tmux")).unwrap();
         for (name, text, mode) in &self.files {
@@ -331,7 +338,9 @@ impl House {
     pub fn log_events(&self, event: &str) -> Vec<Value> {
         let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
         let files = fs::read_dir(self.dir.path()).unwrap().flatten().map(|entry| entry.path());
-        let logs = files.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ccmux.log")));
+        let logs = files.filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ccmux.log"))
+        });
         let text: String = logs.map(read).collect();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.filter(|line| line["event"] == event).collect()
@@ -356,7 +365,8 @@ impl House {
     /// What a person would look at when something is wrong.
     pub fn picture(&self) -> String {
         let why = self.command(self.bin("ccmux")).arg("why").output();
-        let why = why.map(|output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned());
+        let why =
+            why.map(|output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned());
         let screen = self.screen();
         let screen: Vec<&str> = screen.lines().filter(|line| !line.trim().is_empty()).collect();
         format!(

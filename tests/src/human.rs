@@ -38,7 +38,21 @@ impl House {
         let inner = self.env[OsStr::new("CCMUX_TMUX_SOCKET")].clone();
         let before = self.clients().len();
         let mut outer = human.outer();
-        outer.args(["-f", "/dev/null", "new-session", "-d", "-x", "170", "-y", "52", "env", "-u", "TMUX", "tmux", "-L"]);
+        outer.args([
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "170",
+            "-y",
+            "52",
+            "env",
+            "-u",
+            "TMUX",
+            "tmux",
+            "-L",
+        ]);
         outer.arg(inner).arg("attach-session").args(flags).args(["-t", "=ccmux"]);
         let output = self.run_to_end(outer);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -60,7 +74,8 @@ impl House {
 
     /// Clients of the house's server, as `name control readonly`.
     pub fn clients(&self) -> Vec<String> {
-        let text = self.tmux(&["list-clients", "-F", "#{client_name} #{client_control_mode} #{client_readonly}"]);
+        let text =
+            self.tmux(&["list-clients", "-F", "#{client_name} #{client_control_mode} #{client_readonly}"]);
         text.lines().map(str::to_owned).collect()
     }
 }

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 /// Generous: only how long a failing test takes.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
+/// Longer than a batch takes to be typed: for seeing that nothing happens.
+pub const WATCH: Duration = Duration::from_millis(1500);
+
 const STEP: Duration = Duration::from_millis(20);
 
 /// The fact, once `fact` returns it; `None` if it did not within `limit`.

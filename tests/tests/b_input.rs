@@ -9,18 +9,12 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use ccmux_tests::House;
-use ccmux_tests::agent::{messages, parted};
+use ccmux_tests::agent::parted;
 use ccmux_tests::patience::stays_quiet;
 use ccmux_wire::receipt::{MessageState, Proof};
 
-/// Every message that the agent got, `(channel, text)`, once there are `count`.
-fn wait_for_messages(house: &House, count: usize) -> Vec<(String, String)> {
-    let all = || house.prompts().iter().flat_map(|prompt| messages(prompt)).collect::<Vec<_>>();
-    house.wait_for(&format!("{count} messages; there are {:?}", all()), || Some(all()).filter(|found| found.len() >= count))
-}
-
 fn only(house: &House) -> (String, String) {
-    let mut found = wait_for_messages(house, 1);
+    let mut found = house.wait_for_messages(1);
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
 }
@@ -45,7 +39,7 @@ fn b1_a_plain_line_is_the_message_and_its_file_names_the_channel() {
     house.write("in.phone", "hello  there\n");
     assert_eq!(only(&house), shown("phone", "hello  there"));
     house.write("in", "no name\n");
-    assert_eq!(wait_for_messages(&house, 2)[1], shown("default", "no name"));
+    assert_eq!(house.wait_for_messages(2)[1], shown("default", "no name"));
 }
 
 #[test]
@@ -56,7 +50,10 @@ fn b1_the_head_shows_the_local_time() {
     let local = || String::from_utf8(house.command("date").arg("+%H:%M").output().unwrap().stdout).unwrap();
     let now = local();
     let head = prompt[1..6].to_owned();
-    let minute_before = String::from_utf8(house.command("date").args(["-d", "1 minute ago", "+%H:%M"]).output().unwrap().stdout).unwrap();
+    let minute_before = String::from_utf8(
+        house.command("date").args(["-d", "1 minute ago", "+%H:%M"]).output().unwrap().stdout,
+    )
+    .unwrap();
     assert!([now.trim(), minute_before.trim()].contains(&head.as_str()), "{head} is not {now}");
 }
 
@@ -66,7 +63,7 @@ fn b1_a_json_line_gives_content_and_a_claimed_name_is_shown_as_claimed() {
     house.write("in.phone", "{\"content\":\"one\",\"meta\":{\"sender\":7},\"channel\":\"boss\"}\n");
     house.write("in", "{\"content\":\"two\",\"channel\":\"boss\"}\n");
     house.write("in", "{\"content\":\"three\"}\n");
-    let found = wait_for_messages(&house, 3);
+    let found = house.wait_for_messages(3);
     for expected in [shown("phone/boss", "one"), shown("boss", "two"), shown("default", "three")] {
         assert!(found.contains(&expected), "{expected:?} is not among {found:?}");
     }
@@ -90,7 +87,7 @@ fn b1_an_id_is_accepted_once_on_its_channel() {
     house.wait_for_prompt("elsewhere");
     wait_for_event(&house, "message.duplicate");
     house.write("in.a", "last\n");
-    let found = wait_for_messages(&house, 3);
+    let found = house.wait_for_messages(3);
     assert_eq!(found, [shown("a", "first"), shown("b", "elsewhere"), shown("a", "last")]);
 }
 
@@ -121,7 +118,13 @@ fn b1_a_senders_time_is_shown_if_it_is_near_and_now_if_not() {
 
 #[test]
 fn b1_json_without_content_is_rejected_logged_alerted_and_not_shown() {
-    for line in ["{\"text\":\"no content\"}\n", "{\"content\":7}\n", "{\"content\":\"\"}\n", "{\"content\":\"  \"}\n", "{}\n"] {
+    for line in [
+        "{\"text\":\"no content\"}\n",
+        "{\"content\":7}\n",
+        "{\"content\":\"\"}\n",
+        "{\"content\":\"  \"}\n",
+        "{}\n",
+    ] {
         let house = House::builder().ready();
         let alerts = house.subscribe();
         house.write("in.t", line);
@@ -143,7 +146,7 @@ fn b1_broken_json_is_plain_text_with_a_warning() {
 fn b1_empty_and_blank_lines_are_ignored_and_crlf_counts_as_lf() {
     let house = House::builder().ready();
     house.write("in.t", "\n   \n\t\n\r\none\r\n\ntwo\r\n");
-    let found = wait_for_messages(&house, 2);
+    let found = house.wait_for_messages(2);
     assert_eq!(found, [shown("t", "one"), shown("t", "two")]);
 }
 
@@ -151,8 +154,11 @@ fn b1_empty_and_blank_lines_are_ignored_and_crlf_counts_as_lf() {
 fn b1_a_nul_framed_message_holds_newlines() {
     let house = House::builder().ready();
     house.write("in.t", "\0line 1\n\nline 3\0plain\n\0{\"content\":\"a\\nb\"}\0");
-    let found = wait_for_messages(&house, 3);
-    assert_eq!(found, [shown("t", "line 1\n\nline 3"), shown("t", "plain"), shown("t", "{\"content\":\"a\\nb\"}")]);
+    let found = house.wait_for_messages(3);
+    assert_eq!(
+        found,
+        [shown("t", "line 1\n\nline 3"), shown("t", "plain"), shown("t", "{\"content\":\"a\\nb\"}")]
+    );
 }
 
 #[test]
@@ -171,7 +177,9 @@ fn b1_a_line_without_newline_waits_for_two_seconds_of_quiet() {
     let begun = Instant::now();
     for piece in ["one", " and", " the rest"] {
         fifo.write_all(piece.as_bytes()).unwrap();
-        stays_quiet(Duration::from_millis(1200), "accepted too soon", || house.log_events("message.accepted").pop().map(|line| line.to_string()));
+        stays_quiet(Duration::from_millis(1200), "accepted too soon", || {
+            house.log_events("message.accepted").pop().map(|line| line.to_string())
+        });
     }
     assert_eq!(only(&house), shown("t", "one and the rest"));
     assert!(begun.elapsed() >= Duration::from_millis(2400 + 2000), "{:?}", begun.elapsed());
@@ -221,11 +229,12 @@ fn b1_five_writers_at_once_lose_and_mix_nothing() {
             });
         }
     });
-    let found = wait_for_messages(&house, 200);
+    let found = house.wait_for_messages(200);
     assert_eq!(found.len(), 200);
     for writer in 0..5 {
         let own: Vec<_> = found.iter().filter(|(_, text)| text.starts_with(&format!("w{writer} "))).collect();
-        let expected: Vec<_> = (0..40).map(|n| shown("t", &format!("w{writer} n{n} {}", "x".repeat(100)))).collect();
+        let expected: Vec<_> =
+            (0..40).map(|n| shown("t", &format!("w{writer} n{n} {}", "x".repeat(100)))).collect();
         assert!(own.into_iter().eq(expected.iter()), "writer {writer} is out of order");
     }
 }
@@ -276,7 +285,7 @@ fn b2_a_removed_fifo_is_detached_and_one_made_again_is_attached() {
     house.wait_until("the channel to go", || !listed());
     house.write("in.x", "two\n");
     assert!(listed());
-    assert_eq!(wait_for_messages(&house, 2)[1], shown("x", "two"));
+    assert_eq!(house.wait_for_messages(2)[1], shown("x", "two"));
 }
 
 #[test]
@@ -287,7 +296,7 @@ fn b2_f36_an_adapter_that_makes_its_fifo_again_and_again_loses_nothing() {
         house.write("in.x", format!("n{n}\n"));
         fs::remove_file(house.run_dir().join("in.x")).unwrap();
     }
-    let found = wait_for_messages(&house, TIMES);
+    let found = house.wait_for_messages(TIMES);
     let expected: Vec<_> = (0..TIMES).map(|n| shown("x", &format!("n{n}"))).collect();
     assert_eq!(found, expected);
 }
@@ -306,7 +315,9 @@ fn b2_what_is_no_fifo_of_ours_is_refused_and_the_rest_works() {
     let refused = ["folder", "link", "hard", "socket"];
     house.wait_until("all to be refused", || {
         let channels = house.status().channels;
-        refused.iter().all(|name| channels.iter().any(|channel| channel.name.as_str() == *name && channel.state != "open"))
+        refused.iter().all(|name| {
+            channels.iter().any(|channel| channel.name.as_str() == *name && channel.state != "open")
+        })
     });
     house.write("in.t", "fine\n");
     assert_eq!(only(&house), shown("t", "fine"));
@@ -315,7 +326,10 @@ fn b2_what_is_no_fifo_of_ours_is_refused_and_the_rest_works() {
         let opened = nix::fcntl::open(&run.join(name), nobody, nix::sys::stat::Mode::empty());
         assert!(opened.is_err(), "{name} is read");
     }
-    assert!(nix::fcntl::open(&house.path("elsewhere"), nobody, nix::sys::stat::Mode::empty()).is_err(), "read through a link");
+    assert!(
+        nix::fcntl::open(&house.path("elsewhere"), nobody, nix::sys::stat::Mode::empty()).is_err(),
+        "read through a link"
+    );
 }
 
 #[test]
@@ -323,8 +337,11 @@ fn b3_a_line_written_while_the_daemon_is_down_blocks_and_is_accepted_after_the_s
     let house = House::builder().ready();
     house.fifo("in.t");
     house.stop();
-    let mut echo = house.command("/bin/sh").args(["-c", "echo late > \"$CCMUX_RUNTIME_DIR/in.t\""]).spawn().unwrap();
-    stays_quiet(Duration::from_millis(500), "it did not block", || echo.try_wait().unwrap().map(|status| status.to_string()));
+    let mut echo =
+        house.command("/bin/sh").args(["-c", "echo late > \"$CCMUX_RUNTIME_DIR/in.t\""]).spawn().unwrap();
+    stays_quiet(Duration::from_millis(500), "it did not block", || {
+        echo.try_wait().unwrap().map(|status| status.to_string())
+    });
     house.start();
     assert!(echo.wait().unwrap().success());
     assert_eq!(only(&house), shown("t", "late"));
@@ -347,7 +364,16 @@ fn b5_send_tells_each_state_with_its_proof() {
 #[test]
 fn b5_send_answered_prints_the_answer_and_nothing_else() {
     let house = House::builder().ready();
-    let answer = house.ccmux_ok(&["send", "--channel", "phone", "--wait", "answered", "--timeout", "30", "think: forty-two"]);
+    let answer = house.ccmux_ok(&[
+        "send",
+        "--channel",
+        "phone",
+        "--wait",
+        "answered",
+        "--timeout",
+        "30",
+        "think: forty-two",
+    ]);
     assert_eq!(answer, "forty-two\n");
     assert_eq!(parted(&house.prompts()[0]), ("phone", "think: forty-two"));
 }
@@ -361,7 +387,7 @@ fn b5_send_reads_stdin_and_takes_a_text_with_a_leading_dash() {
     child.stdin.take().unwrap().write_all("two\nlines\n".as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
     house.ccmux_ok(&["send", "--", "-v"]);
-    let found = wait_for_messages(&house, 2);
+    let found = house.wait_for_messages(2);
     assert_eq!(found, [shown("default", "two\nlines"), shown("default", "-v")]);
 }
 

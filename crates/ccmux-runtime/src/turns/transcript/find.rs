@@ -53,9 +53,9 @@ pub fn find_batch(
     }
 }
 
-/// The path is one that Claude Code would use for a session here.
+/// The path is one that Claude Code would use for a session here; in a new home the folders above it are made with it.
 fn could_be_made(path: &Path, projects_dir: &Path) -> bool {
-    projects_dir.is_dir() && (path.starts_with(projects_dir) || path.parent().is_some_and(Path::is_dir))
+    path.starts_with(projects_dir) || (projects_dir.is_dir() && path.parent().is_some_and(Path::is_dir))
 }
 
 fn search(

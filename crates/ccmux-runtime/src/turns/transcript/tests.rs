@@ -462,11 +462,10 @@ fn absent_is_only_said_if_everything_was_read() {
     fs::remove_file(projects.transcript()).unwrap();
     nix::unistd::mkfifo(&projects.transcript(), Mode::S_IRWXU).unwrap();
     assert_eq!(find(&projects, 0, "x").0, Found::Unreadable);
-    let nowhere = find_batch(
-        Path::new("/nonexistent/t.jsonl"),
-        Path::new("/nonexistent"),
-        0,
-        Wanted { text: "x", same, contains },
-    );
-    assert_eq!(nowhere.0, Found::Unreadable);
+    let find_in = |path: &str| {
+        let wanted = Wanted { text: "x", same, contains };
+        find_batch(Path::new(path), Path::new("/nonexistent/projects"), 0, wanted).0
+    };
+    assert_eq!(find_in("/nonexistent/t.jsonl"), Found::Unreadable, "no place for a transcript");
+    assert_eq!(find_in("/nonexistent/projects/x/t.jsonl"), Found::Absent, "a new home: the folders come with the file");
 }
