@@ -14,7 +14,9 @@ use ccmux_wire::status::StateWord;
 fn claude_or_skip() -> Option<PathBuf> {
     match claude::installed() {
         Ok(claude) => Some(claude),
-        Err(why) if std::env::var_os("CI").is_some() => panic!("Claude Code can't be installed from npm: {why}"),
+        Err(why) if std::env::var_os("CI").is_some() => {
+            panic!("Claude Code can't be installed from npm: {why}")
+        }
         Err(why) => {
             println!("skipped: Claude Code can't be installed from npm ({why})");
             None
@@ -48,17 +50,39 @@ fn a1_f10_the_first_message_waits_for_the_prompt_box_and_then_goes_in() {
     assert_eq!(receipt.proof.map(|proof| proof.word()), Some("hook"));
     house.wait_until("the prompt at the model", || house.model_prompts().len() == 1);
     let status = house.status();
-    assert_eq!(status.agent.version.as_deref().map(|version| version.starts_with(claude::VERSION)), Some(true));
+    assert_eq!(
+        status.agent.version.as_deref().map(|version| version.starts_with(claude::VERSION)),
+        Some(true)
+    );
 }
 
 /// What is sent, and what must arrive: the documented normalisation.
 fn awkward() -> Vec<(String, String)> {
     let same = [
-        "ends with ;", "ends with ;;", "-starts with a dash", "--help", "!touch HACKED", "/clear", "/exit", "exit", ":q!",
-        "#memory", "& x", "? what", "~tilde $(id) `id` $HOME", "quotes ' \" ` «»", "{not json", "#{pane_pid} %%1",
-        "你好，世界", "می\u{200c}خواهم", "क्\u{200d}ष", "👩‍👩‍👧‍👦 🇩🇪 1️⃣", "ünïcödé",
+        "ends with ;",
+        "ends with ;;",
+        "-starts with a dash",
+        "--help",
+        "!touch HACKED",
+        "/clear",
+        "/exit",
+        "exit",
+        ":q!",
+        "#memory",
+        "& x",
+        "? what",
+        "~tilde $(id) `id` $HOME",
+        "quotes ' \" ` «»",
+        "{not json",
+        "#{pane_pid} %%1",
+        "你好，世界",
+        "می\u{200c}خواهم",
+        "क्\u{200d}ष",
+        "👩‍👩‍👧‍👦 🇩🇪 1️⃣",
+        "ünïcödé",
     ];
-    let mut cases: Vec<(String, String)> = same.iter().map(|text| (text.to_string(), text.to_string())).collect();
+    let mut cases: Vec<(String, String)> =
+        same.iter().map(|text| (text.to_string(), text.to_string())).collect();
     let changed = [
         ("back\\", "back\\"),
         ("tab\there", "tab    here"),
@@ -75,7 +99,10 @@ fn awkward() -> Vec<(String, String)> {
     let lines: Vec<String> = (0..10).map(|n| format!("line {n}")).collect();
     cases.push((lines.join("\n"), lines.join("\n  ")));
     cases.push(("word ".repeat(1000).trim_end().to_owned(), "word ".repeat(1000).trim_end().to_owned()));
-    cases.push(("lorem ipsum ".repeat(8500).trim_end().to_owned(), "lorem ipsum ".repeat(8500).trim_end().to_owned()));
+    cases.push((
+        "lorem ipsum ".repeat(8500).trim_end().to_owned(),
+        "lorem ipsum ".repeat(8500).trim_end().to_owned(),
+    ));
     cases
 }
 
@@ -106,7 +133,10 @@ fn c5_a_draft_is_held_and_with_max_hold_it_is_put_away_and_comes_back() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(began.elapsed() >= Duration::from_secs(3));
     house.wait_until("the draft to come back", || house.screen().contains("my half typed draft"));
-    assert!(!house.model_prompts().iter().any(|prompt| prompt.contains("half typed")), "the draft was never sent");
+    assert!(
+        !house.model_prompts().iter().any(|prompt| prompt.contains("half typed")),
+        "the draft was never sent"
+    );
 }
 
 #[test]
@@ -157,7 +187,8 @@ fn c6_f27_a_trust_dialog_gets_no_key_and_is_named() {
     let Some(claude) = claude_or_skip() else { return };
     let house = House::with_claude(&claude);
     let state = std::fs::read_to_string(house.home().join(".claude.json")).unwrap();
-    std::fs::write(house.home().join(".claude.json"), state.replace("hasTrustDialogAccepted", "other")).unwrap();
+    std::fs::write(house.home().join(".claude.json"), state.replace("hasTrustDialogAccepted", "other"))
+        .unwrap();
     house.start();
     house.wait_for_state(StateWord::Dialog);
     let agent = house.agent_pid();
@@ -180,7 +211,10 @@ fn d2_turns_of_every_shape_come_out_whole() {
     let answered = house.send("answered", "task: say: the sub-agent speaks");
     let all = reader.wait_for_turns(3);
     assert!(kinds_of(&all[1]).contains(&"tool_use".to_owned()), "the leader's turn: {:?}", all[1]);
-    assert!(answered.turn_seq.is_some_and(|seq| seq.0 >= all[2]["seq"].as_u64().unwrap()), "no background task left");
+    assert!(
+        answered.turn_seq.is_some_and(|seq| seq.0 >= all[2]["seq"].as_u64().unwrap()),
+        "no background task left"
+    );
 
     house.send("delivered", "slow: 20");
     house.wait_for_screen("word2");

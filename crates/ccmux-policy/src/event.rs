@@ -188,6 +188,11 @@ pub enum Event {
         #[serde(flatten)]
         fact: SessionFact,
     },
+    /// The agent's state file names its session.
+    SessionSeen {
+        /// Which.
+        session: SessionId,
+    },
     /// The agent's state file changed.
     StateFileRead {
         /// What it says.

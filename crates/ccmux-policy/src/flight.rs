@@ -200,6 +200,19 @@ impl Flight {
         self.enters > 0
     }
 
+    /// Enter was pressed, and the receipt may still come.
+    pub fn receipt_is_awaited(&self) -> bool {
+        let searching = matches!(self.stage, Stage::Searching { .. }) && self.enters > 0;
+        searching || matches!(self.stage, Stage::Awaiting { .. })
+    }
+
+    /// A turn ended and no hook named the batch: the transcript is asked at once.
+    pub fn turn_ended(&mut self, now: Mono) {
+        if let Stage::Awaiting { until } = &mut self.stage {
+            *until = now;
+        }
+    }
+
     /// The agent does something after Enter: if no hook tells in a second, the transcript will.
     pub fn agent_stirred(&mut self, now: Mono) {
         if let Stage::Awaiting { until } = &mut self.stage {

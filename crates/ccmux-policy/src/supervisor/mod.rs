@@ -37,6 +37,7 @@ use crate::turns::Turns;
 use looks::PendingLook;
 pub use report::PolicyStatus;
 use stash::Stash;
+use witnesses::EndedEarly;
 
 /// After a refusal or a failed look, that long nothing is tried.
 const BREATHE_MS: u64 = 1_000;
@@ -72,6 +73,8 @@ pub struct Supervisor {
     held_since: Option<Mono>,
     told_held: bool,
     hooks_missed: u32,
+    hooks_heard: bool,
+    ended_early: Option<EndedEarly>,
     stash: Stash,
     stopping: bool,
     asked: bool,
@@ -103,6 +106,8 @@ impl Supervisor {
             held_since: None,
             told_held: false,
             hooks_missed: 0,
+            hooks_heard: false,
+            ended_early: None,
             stash: Stash::None,
             stopping: false,
             asked: false,
@@ -123,6 +128,7 @@ impl Supervisor {
             Event::MessageAccepted(message) => self.queue.insert(message),
             Event::BatchFound { batch, messages } => self.batch_found(batch, messages, now),
             Event::Session { session, origin, fact } => self.session_fact(session, origin, fact, now),
+            Event::SessionSeen { session } => self.session_seen(&session),
             Event::StateFileRead { state } => self.state_file(state, now),
             Event::PaneActive => self.pane_active(now),
             Event::PaneSilent => self.pane_silent(now),
@@ -160,7 +166,8 @@ impl Supervisor {
     /// When to come back although nothing happened.
     pub fn next_deadline(&self) -> Option<Mono> {
         let breather = self.breather.as_ref().map(|breather| breather.until);
-        [self.look_at, breather, self.lifecycle.start_at(), self.turns.gives_up_at()]
+        let ended_early = self.ended_early.as_ref().map(|ended| ended.until);
+        [self.look_at, breather, ended_early, self.lifecycle.start_at(), self.turns.gives_up_at()]
             .into_iter()
             .flatten()
             .min()
@@ -177,6 +184,7 @@ impl Supervisor {
         }
         self.advance_turns(now);
         self.advance_flight(now);
+        self.advance_ended_early(now);
         if self.flight.is_none() && !self.queue.is_empty() {
             self.advance_queue(now);
         }

@@ -7,8 +7,19 @@ use crate::effect::{AlertKind, Effect};
 use crate::event::{FileState, Origin, SessionFact};
 use crate::evidence::Activity;
 use crate::flight::Flight;
-use crate::now::Now;
+use crate::now::{Mono, Now};
 use crate::turns::Ended;
+
+/// A turn waits that long for the receipt of its message, so that it can name it.
+const RECEIPT_BEFORE_TURN_MS: u64 = 700;
+
+/// A turn that ended before the receipt of the batch that began it.
+#[derive(Debug, Clone)]
+pub(super) struct EndedEarly {
+    prompt: Option<PromptId>,
+    background: bool,
+    pub(super) until: Mono,
+}
 
 impl Supervisor {
     pub(super) fn session_fact(&mut self, session: SessionId, origin: Origin, fact: SessionFact, now: Now) {
@@ -16,6 +27,7 @@ impl Supervisor {
             return; // The attention engine's business; it never touches the owned session.
         }
         self.hooks_missed = 0;
+        self.hooks_heard = true;
         let begins = matches!(fact, SessionFact::Started { .. });
         if begins || self.session.is_none() {
             self.bind(&session);
@@ -54,8 +66,34 @@ impl Supervisor {
     pub(super) fn turn_ended(&mut self, prompt: Option<PromptId>, background: u32, now: Now) {
         self.evidence.hook_over(now);
         self.taint_look();
-        let ended = self.turns.ended(prompt, background > 0);
+        match &mut self.flight {
+            Some(flight) if flight.receipt_is_awaited() => {
+                flight.turn_ended(now.mono);
+                let until = now.mono + RECEIPT_BEFORE_TURN_MS;
+                self.ended_early = Some(EndedEarly { prompt, background: background > 0, until });
+            }
+            _ => self.publish_ended(prompt, background > 0),
+        }
+    }
+
+    fn publish_ended(&mut self, prompt: Option<PromptId>, background: bool) {
+        let ended = self.turns.ended(prompt, background);
         self.publish(ended, false);
+    }
+
+    /// A turn whose batch has its receipt now, or will not have it in time, is published.
+    pub(super) fn advance_ended_early(&mut self, now: Now) {
+        let awaited = self.flight.as_ref().is_some_and(Flight::receipt_is_awaited);
+        if let Some(ended) = self.ended_early.take_if(|ended| !awaited || now.mono >= ended.until) {
+            self.publish_ended(ended.prompt, ended.background);
+        }
+    }
+
+    /// The state file names the session: believed as long as no hook ever did.
+    pub(super) fn session_seen(&mut self, session: &SessionId) {
+        if self.session.is_none() || !self.hooks_heard {
+            self.bind(session);
+        }
     }
 
     pub(super) fn turn_failed(&mut self, error: &str, now: Now) {

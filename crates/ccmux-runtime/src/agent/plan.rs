@@ -66,6 +66,15 @@ impl AgentPlan {
         self.config_dir.join("projects")
     }
 
+    /// Where Claude keeps the transcript of a session in our working directory (F 40; every character that is no letter
+    /// or digit becomes `-`). Hooks name it too, and are believed first.
+    pub fn transcript_of(&self, session: &SessionId) -> PathBuf {
+        let cwd = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
+        let dash = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let folder: String = cwd.to_string_lossy().chars().map(dash).collect();
+        self.projects_dir().join(folder).join(format!("{session}.jsonl"))
+    }
+
     /// Where state files are.
     pub fn sessions_dir(&self) -> PathBuf {
         self.config_dir.join("sessions")

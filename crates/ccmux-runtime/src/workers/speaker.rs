@@ -1,7 +1,7 @@
 //! Publishes turns and alerts. A turn that waits for its transcript holds up later turns, never an alert.
 
 use ccmux_policy::{AlertKind, Effect, Event};
-use ccmux_wire::id::{MessageId, SessionId};
+use ccmux_wire::id::{MessageId, PromptId, SessionId};
 use tokio::sync::mpsc;
 
 use super::on_the_way::PutAway;
@@ -100,7 +100,8 @@ impl Publisher {
                 continue;
             };
             let in_reply_to = self.inbox.reply_to(in_reply_to).await.unwrap_or_default();
-            let order = TurnOrder { session: session.clone(), prompt, in_reply_to, interrupted };
+            let order =
+                TurnOrder { session: session.clone(), prompt: prompt.clone(), in_reply_to, interrupted };
             match self.turns.publish(order).await {
                 Ok(Some(seq)) => {
                     tracing::info!(event = "turn.published", %session, %seq);
@@ -109,9 +110,22 @@ impl Publisher {
                     }
                     let _ = self.events.send(Event::TurnPublished { session, seq }).await;
                 }
-                Ok(None) => tracing::debug!(event = "turn.nothing_new", %session),
+                Ok(None) => self.answered_before(&session, prompt.as_ref(), answers).await,
                 Err(error) => tracing::error!(event = "turn.failed", %session, %error),
             }
+        }
+    }
+
+    /// The turn was published before its messages had their receipt: that line is their answer.
+    async fn answered_before(&self, session: &SessionId, prompt: Option<&PromptId>, answers: Vec<MessageId>) {
+        tracing::debug!(event = "turn.nothing_new", %session);
+        if answers.is_empty() {
+            return;
+        }
+        if let Ok(Some(seq)) = self.turns.last_turn_of(session, prompt).await
+            && let Err(error) = self.inbox.answered(answers, seq).await
+        {
+            tracing::error!(event = "inbox.failed", %error);
         }
     }
 }

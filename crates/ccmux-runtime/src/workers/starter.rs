@@ -16,7 +16,7 @@ use crate::agent::launch;
 use crate::agent::plan::AgentPlan;
 use crate::agent::process::{AgentProcess, is_same};
 use crate::agent::record::AgentRecord;
-use crate::agent::state_file::StateFileWatcher;
+use crate::agent::state_file::{StateFile, StateFileWatcher};
 use crate::agent::version::{Version, VersionQuestion};
 use crate::terminal::{LaunchCommand, Pane, Terminal};
 use crate::turns::Turns;
@@ -216,19 +216,17 @@ impl<T: Terminal> Starter<T> {
             pid: process.pid(),
             start_time: process.start_time(),
         };
-        let (events, agent) = (self.events.clone(), self.agent.clone());
+        let reader = StateFileReader {
+            events: self.events.clone(),
+            agent: self.agent.clone(),
+            turns: self.turns.clone(),
+            plan: self.plan.clone(),
+        };
         async move {
             let (news, mut said) = mpsc::channel(16);
             tokio::spawn(watcher.run(news, gone));
             while let Some(file) = said.recv().await {
-                if let Some(version) = file.version {
-                    agent.send_modify(|agent| {
-                        if let Some(agent) = agent {
-                            agent.version = Some(version);
-                        }
-                    });
-                }
-                let _ = events.send(Event::StateFileRead { state: file.state }).await;
+                reader.tell(file).await;
             }
         }
     }
@@ -252,6 +250,33 @@ impl<T: Terminal> Starter<T> {
             agent.send_if_modified(|agent| agent.take_if(|agent| agent.pid == pid).is_some());
             let _ = events.send(Event::AgentExited { pid, status }).await;
         }
+    }
+}
+
+/// What a state file says, to whom it matters.
+struct StateFileReader {
+    events: mpsc::Sender<Event>,
+    agent: watch::Sender<Option<AgentNow>>,
+    turns: Turns,
+    plan: AgentPlan,
+}
+
+impl StateFileReader {
+    async fn tell(&self, file: StateFile) {
+        if let Some(version) = file.version {
+            self.agent.send_modify(|agent| {
+                if let Some(agent) = agent {
+                    agent.version = Some(version);
+                }
+            });
+        }
+        if let Some(session) = file.session {
+            if self.turns.transcript_of(&session).is_none() {
+                self.turns.note_transcript(&session, &self.plan.transcript_of(&session));
+            }
+            let _ = self.events.send(Event::SessionSeen { session }).await;
+        }
+        let _ = self.events.send(Event::StateFileRead { state: file.state }).await;
     }
 }
 

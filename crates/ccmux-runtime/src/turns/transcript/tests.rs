@@ -467,5 +467,9 @@ fn absent_is_only_said_if_everything_was_read() {
         find_batch(Path::new(path), Path::new("/nonexistent/projects"), 0, wanted).0
     };
     assert_eq!(find_in("/nonexistent/t.jsonl"), Found::Unreadable, "no place for a transcript");
-    assert_eq!(find_in("/nonexistent/projects/x/t.jsonl"), Found::Absent, "a new home: the folders come with the file");
+    assert_eq!(
+        find_in("/nonexistent/projects/x/t.jsonl"),
+        Found::Absent,
+        "a new home: the folders come with the file"
+    );
 }
