@@ -84,11 +84,13 @@ impl Supervisor {
             Stash::Returning { .. } if seen.class == ScreenClass::Draft && seen.holds != BoxHolds::Ours => {
                 self.stash = Stash::None;
             }
-            Stash::Returning { since } if now.mono.since(since) >= COMES_BACK_WITHIN_MS => {
-                if seen.class == ScreenClass::Ready && !seen.stashed {
-                    self.stash = Stash::None;
-                    self.effects.push_back(Effect::TellDraftLost);
-                }
+            Stash::Returning { since }
+                if now.mono.since(since) >= COMES_BACK_WITHIN_MS
+                    && seen.class == ScreenClass::Ready
+                    && !seen.stashed =>
+            {
+                self.stash = Stash::None;
+                self.effects.push_back(Effect::TellDraftLost);
             }
             _ => {}
         }
