@@ -1,6 +1,5 @@
 //! The port of the HTTP server: bound before the agent starts, the same one after a restart.
 
-use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -108,11 +107,6 @@ impl Door {
     /// What must be said to be let in; nothing with `mcp.auth = "none"`.
     pub fn token(&self) -> Option<&Token> {
         self.token.as_ref()
-    }
-
-    /// Removes a token that is not asked for any more, so that nobody takes it for one that is.
-    pub fn forget_token(state_dir: &Path) {
-        let _ = fs::remove_file(state_dir.join(TOKEN_FILE));
     }
 }
 
