@@ -73,6 +73,9 @@ pub enum OutletError {
         /// What it said.
         source: io::Error,
     },
+    /// Whoever asked doesn't wait any more; nobody sees this but the log.
+    #[error("the caller left before anybody listened; nothing was sent")]
+    CallerGone,
     /// The daemon ends.
     #[error("ccmux is being stopped; nothing was sent, try again later")]
     Stopping,

@@ -33,16 +33,19 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// What nobody has read is held, and looked at again at most that rarely.
 const LINGER_CAP: Duration = Duration::from_secs(60);
 
+/// Whoever waits for the outcome.
+type Caller = oneshot::Sender<Result<(), OutletError>>;
+
 /// One message, and whom to tell.
 #[derive(Debug)]
 pub(super) struct Letter {
     message: String,
     sent_at: Instant,
-    answer: oneshot::Sender<Result<(), OutletError>>,
+    answer: Caller,
 }
 
 impl Letter {
-    pub fn new(message: String, answer: oneshot::Sender<Result<(), OutletError>>) -> Self {
+    pub fn new(message: String, answer: Caller) -> Self {
         Self { message, sent_at: Instant::now(), answer }
     }
 }
@@ -106,10 +109,10 @@ impl ChannelWriter {
     }
 
     async fn deliver(&self, letter: Letter, held: &mut Held) {
-        let Letter { mut message, sent_at, answer } = letter;
+        let Letter { mut message, sent_at, mut answer } = letter;
         message.push('\n');
         let bytes = message.len();
-        let written = self.write(&message, sent_at, held).await;
+        let written = self.write(&message, sent_at, &mut answer, held).await;
         match &written {
             Ok(()) => tracing::info!(event = "answer.written", channel = %self.channel, bytes),
             Err(error) => tracing::warn!(event = "answer.refused", channel = %self.channel, bytes, %error),
@@ -117,12 +120,18 @@ impl ChannelWriter {
         let _ = answer.send(written);
     }
 
-    async fn write(&self, message: &str, sent_at: Instant, held: &mut Held) -> Result<(), OutletError> {
+    async fn write(
+        &self,
+        message: &str,
+        sent_at: Instant,
+        caller: &mut Caller,
+        held: &mut Held,
+    ) -> Result<(), OutletError> {
         let patience = sent_at + self.settings.wait;
         loop {
             let fifo = match held.fifo.take().filter(|fifo| fifo.is_at(&self.path)) {
                 Some(fifo) => fifo,
-                None => self.open(patience).await?,
+                None => self.open(patience, caller).await?,
             };
             let text = match held.torn == Some(fifo.id) {
                 true => Cow::Owned(format!("\n{message}")),
@@ -158,7 +167,7 @@ impl ChannelWriter {
     }
 
     /// Opens the FIFO as soon as somebody reads it: at least one try, none after `until`.
-    async fn open(&self, until: Instant) -> Result<OutFifo, OutletError> {
+    async fn open(&self, until: Instant, caller: &mut Caller) -> Result<OutFifo, OutletError> {
         let mut pause = RETRY;
         loop {
             match OutFifo::open(&self.path) {
@@ -173,6 +182,7 @@ impl ChannelWriter {
             }
             tokio::select! {
                 () = self.shutdown.cancelled() => return Err(OutletError::Stopping),
+                () = caller.closed() => return Err(OutletError::CallerGone),
                 () = sleep_until(until.min(Instant::now() + pause)) => pause = (pause * 2).min(RETRY_CAP),
             }
         }
