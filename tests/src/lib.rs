@@ -1,1 +1,36 @@
-//! Harness.
+//! Harness of the end-to-end tests: a daemon with an agent in a house of its own, and the facts a test waits for.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`binaries`] | where the binaries are that were built with this test |
+//! | [`house`] | a temporary directory with a home, a tmux server and a daemon; ends with everything in it |
+//! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
+//! | [`doors`] | FIFOs and subscribers of a house |
+//! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
+//! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
+//! | [`patience`] | waiting for a fact, with a limit |
+//!
+//! Knows the contract and ccmux-wire, none of the daemon's insides. A test of a line in a FIFO:
+//!
+//! ```no_run
+//! let house = ccmux_tests::House::builder().ready();
+//! let turns = house.subscribe();
+//! house.write("in.phone", "say: hello\n");
+//! turns.wait_for_text("hello");
+//! ```
+
+// A harness panics where a test would; clippy only knows functions marked as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+pub mod agent;
+pub mod binaries;
+pub mod claude;
+pub mod doors;
+pub mod house;
+pub mod human;
+pub mod patience;
+
+pub use doors::Subscriber;
+pub use house::{House, HouseBuilder};
+pub use human::Human;
+pub use patience::{LIMIT, wait_for};

@@ -9,9 +9,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The workspace's root: this crate's parent.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
 /// A cargo command. In CI the lock file is law.
@@ -27,10 +25,7 @@ pub fn command(subcommand: &str) -> Command {
 /// Runs cargo before the user's eyes.
 pub fn run(subcommand: &str, arguments: &[&str]) -> anyhow::Result<()> {
     println!("$ cargo {subcommand} {}", arguments.join(" "));
-    let status = command(subcommand)
-        .args(arguments)
-        .status()
-        .context("can't start cargo")?;
+    let status = command(subcommand).args(arguments).status().context("can't start cargo")?;
     if !status.success() {
         bail!("cargo {subcommand} failed");
     }
@@ -39,18 +34,12 @@ pub fn run(subcommand: &str, arguments: &[&str]) -> anyhow::Result<()> {
 
 /// What cargo knows about the workspace, with all dependencies.
 pub fn metadata() -> anyhow::Result<Metadata> {
-    MetadataCommand::new()
-        .current_dir(root())
-        .exec()
-        .context("cargo metadata failed")
+    MetadataCommand::new().current_dir(root()).exec().context("cargo metadata failed")
 }
 
 /// Where cargo puts binaries of a profile: `debug`, `release`.
 pub fn binaries(profile: &str) -> anyhow::Result<PathBuf> {
-    let metadata = MetadataCommand::new()
-        .current_dir(root())
-        .no_deps()
-        .exec()
-        .context("cargo metadata failed")?;
+    let metadata =
+        MetadataCommand::new().current_dir(root()).no_deps().exec().context("cargo metadata failed")?;
     Ok(metadata.target_directory.join(profile).into_std_path_buf())
 }

@@ -4,10 +4,7 @@ use crate::{cargo, test, tidy};
 
 pub fn run() -> anyhow::Result<()> {
     cargo::run("fmt", &["--all", "--check"])?;
-    cargo::run(
-        "clippy",
-        &["--workspace", "--all-targets", "--", "-D", "warnings"],
-    )?;
+    cargo::run("clippy", &["--workspace", "--all-targets", "--", "-D", "warnings"])?;
     tidy::run(false)?;
     test::run(&[])
 }

@@ -6,16 +6,19 @@
 //! | [`test`] | all tests, the end-to-end ones last |
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
+//! | [`replay`] | a timeline against the policy |
 //! | [`cargo`], [`tmux`] | the two programs that the commands need |
 
 mod cargo;
 mod check;
 mod demo;
+mod replay;
 mod test;
 mod tidy;
 mod tmux;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +55,14 @@ enum Command {
     },
     /// Show one message on its way through ccmux, with a small agent that stands in for Claude Code
     Demo,
+    /// Run a timeline, a test's or a recorded one, against the policy
+    Replay {
+        /// A file of lines `TIME > event`, `TIME < order`, `TIME = state`
+        file: PathBuf,
+        /// Show what the policy orders instead of comparing
+        #[arg(long)]
+        trace: bool,
+    },
 }
 
 /// Something this machine lacks; exit code 69.
@@ -71,11 +82,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            if error.is::<Unavailable>() {
-                ExitCode::from(69)
-            } else {
-                ExitCode::FAILURE
-            }
+            if error.is::<Unavailable>() { ExitCode::from(69) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -87,5 +94,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::E2e { arguments } => test::run_end_to_end(&arguments),
         Command::Tidy { fix } => tidy::run(fix),
         Command::Demo => demo::run(),
+        Command::Replay { file, trace } => replay::run(&file, trace),
     }
 }

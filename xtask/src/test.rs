@@ -27,13 +27,7 @@ impl std::ops::AddAssign for Count {
 
 /// All tests.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
-    run_rounds(
-        &[
-            &["--workspace", "--exclude", END_TO_END],
-            &["--package", END_TO_END],
-        ],
-        arguments,
-    )
+    run_rounds(&[&["--workspace", "--exclude", END_TO_END], &["--package", END_TO_END]], arguments)
 }
 
 /// The end-to-end tests alone.
@@ -50,10 +44,7 @@ fn run_rounds(rounds: &[&[&str]], arguments: &[String]) -> anyhow::Result<()> {
         count += round;
         all_well &= well;
     }
-    println!(
-        "\n{} passed, {} failed, {} skipped",
-        count.passed, count.failed, count.skipped
-    );
+    println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.skipped);
     if !all_well {
         bail!("some tests failed, or could not be built: see above");
     }
@@ -64,12 +55,7 @@ fn run_rounds(rounds: &[&[&str]], arguments: &[String]) -> anyhow::Result<()> {
 fn run_round(packages: &[&str], arguments: &[String]) -> anyhow::Result<(Count, bool)> {
     println!("\n$ cargo test {}", packages.join(" "));
     let mut command = cargo::command("test");
-    command
-        .arg("--no-fail-fast")
-        .args(packages)
-        .arg("--")
-        .args(arguments)
-        .stdout(Stdio::piped());
+    command.arg("--no-fail-fast").args(packages).arg("--").args(arguments).stdout(Stdio::piped());
     let mut cargo = command.spawn().context("can't start cargo")?;
     let output = cargo.stdout.take().context("cargo has no stdout")?;
     let mut count = Count::default();
@@ -86,15 +72,9 @@ fn run_round(packages: &[&str], arguments: &[String]) -> anyhow::Result<(Count, 
 fn count_in(line: &str) -> Option<Count> {
     let counts = line.strip_prefix("test result: ")?;
     let number = |word: &str| {
-        counts
-            .split([';', '.'])
-            .find_map(|part| part.trim().strip_suffix(word)?.trim().parse().ok())
+        counts.split([';', '.']).find_map(|part| part.trim().strip_suffix(word)?.trim().parse().ok())
     };
-    Some(Count {
-        passed: number("passed")?,
-        failed: number("failed")?,
-        skipped: number("ignored")?,
-    })
+    Some(Count { passed: number("passed")?, failed: number("failed")?, skipped: number("ignored")? })
 }
 
 #[cfg(test)]
@@ -104,14 +84,7 @@ mod tests {
     #[test]
     fn the_closing_line_of_a_test_program_is_counted() {
         let line = "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 9 filtered out; finished in 0.00s";
-        assert_eq!(
-            count_in(line),
-            Some(Count {
-                passed: 5,
-                failed: 2,
-                skipped: 1
-            })
-        );
+        assert_eq!(count_in(line), Some(Count { passed: 5, failed: 2, skipped: 1 }));
         assert_eq!(count_in("test a ... ok"), None);
     }
 }

@@ -20,27 +20,16 @@ struct PackageManager {
 }
 
 const fn manager(program: &'static str, commands: &'static [&'static [&'static str]]) -> PackageManager {
-    PackageManager {
-        program,
-        commands,
-        wants_root: true,
-    }
+    PackageManager { program, commands, wants_root: true }
 }
 
 const MANAGERS: &[PackageManager] = &[
-    manager(
-        "apt-get",
-        &[&["apt-get", "update"], &["apt-get", "install", "-y", "tmux"]],
-    ),
+    manager("apt-get", &[&["apt-get", "update"], &["apt-get", "install", "-y", "tmux"]]),
     manager("dnf", &[&["dnf", "install", "-y", "tmux"]]),
     manager("pacman", &[&["pacman", "-Sy", "--noconfirm", "tmux"]]),
     manager("apk", &[&["apk", "add", "tmux"]]),
     manager("zypper", &[&["zypper", "--non-interactive", "install", "tmux"]]),
-    PackageManager {
-        program: "brew",
-        commands: &[&["brew", "install", "tmux"]],
-        wants_root: false,
-    },
+    PackageManager { program: "brew", commands: &[&["brew", "install", "tmux"]], wants_root: false },
 ];
 
 /// Who we are to the package manager.
@@ -68,28 +57,19 @@ pub fn ensure() -> anyhow::Result<()> {
 
 fn unavailable(what: &str) -> anyhow::Error {
     let (major, minor) = OLDEST;
-    Unavailable(format!(
-        "{what}: install tmux {major}.{minor} or newer, then run this again"
-    ))
-    .into()
+    Unavailable(format!("{what}: install tmux {major}.{minor} or newer, then run this again")).into()
 }
 
 /// What `tmux -V` says: `tmux 3.3a`.
 fn version() -> Option<String> {
-    let output = Command::new("tmux")
-        .arg("-V")
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
+    let output = Command::new("tmux").arg("-V").output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// `tmux 3.3a`, `tmux next-3.6`; a version without a number is somebody's own build: newer than anything.
 fn is_new_enough(version: &str) -> bool {
     let numbers = version.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let mut parts = numbers
-        .split(|c: char| !c.is_ascii_digit())
-        .map(str::parse::<u32>);
+    let mut parts = numbers.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (parts.next(), parts.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= OLDEST,
         (Some(Ok(major)), _) => (major, 0) >= OLDEST,
@@ -103,10 +83,7 @@ fn install() -> anyhow::Result<()> {
     for command in commands {
         println!("$ {}", command.join(" "));
         let (program, arguments) = command.split_first().context("an empty command")?;
-        let status = Command::new(program)
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .status();
+        let status = Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
         if !status.is_ok_and(|status| status.success()) {
             return Err(unavailable(&format!("`{}` failed", command.join(" "))));
         }
@@ -133,25 +110,17 @@ fn is_file(path: &Path) -> bool {
 /// Which commands install tmux here.
 fn plan(is_there: &dyn Fn(&str) -> bool, rights: Rights) -> anyhow::Result<Vec<Vec<&'static str>>> {
     let Some(manager) = MANAGERS.iter().find(|manager| is_there(manager.program)) else {
-        return Err(unavailable(
-            "tmux is missing, and no package manager is known here",
-        ));
+        return Err(unavailable("tmux is missing, and no package manager is known here"));
     };
     let prefix: &[&str] = match rights {
         Rights::Root => &[],
         _ if !manager.wants_root => &[],
         Rights::Sudo => &["sudo"],
         Rights::Neither => {
-            return Err(unavailable(
-                "tmux is missing, and installing it takes root or sudo",
-            ));
+            return Err(unavailable("tmux is missing, and installing it takes root or sudo"));
         }
     };
-    Ok(manager
-        .commands
-        .iter()
-        .map(|command| [prefix, command].concat())
-        .collect())
+    Ok(manager.commands.iter().map(|command| [prefix, command].concat()).collect())
 }
 
 #[cfg(test)]
@@ -177,17 +146,9 @@ mod tests {
     fn each_system_has_its_own_way() {
         let lines = |program: &str, rights| {
             let commands = plan(&|there| there == program, rights);
-            commands.map(|commands| {
-                commands
-                    .iter()
-                    .map(|command| command.join(" "))
-                    .collect::<Vec<_>>()
-            })
+            commands.map(|commands| commands.iter().map(|command| command.join(" ")).collect::<Vec<_>>())
         };
-        assert_eq!(
-            lines("apt-get", Rights::Root).unwrap(),
-            ["apt-get update", "apt-get install -y tmux"]
-        );
+        assert_eq!(lines("apt-get", Rights::Root).unwrap(), ["apt-get update", "apt-get install -y tmux"]);
         assert_eq!(lines("apk", Rights::Sudo).unwrap(), ["sudo apk add tmux"]);
         assert_eq!(lines("brew", Rights::Neither).unwrap(), ["brew install tmux"]);
         assert!(lines("dnf", Rights::Neither).unwrap_err().is::<Unavailable>());

@@ -163,9 +163,7 @@ mod tests {
     fn options_may_stand_after_the_words() {
         let arguments =
             Arguments::try_parse_from(["ccmux", "send", "hello", "you", "--wait", "answered"]).unwrap();
-        let Command::Send(options) = arguments.command else {
-            panic!("{arguments:?}")
-        };
+        let Command::Send(options) = arguments.command else { panic!("{arguments:?}") };
         assert_eq!(
             (options.text, options.wait),
             (vec!["hello".to_owned(), "you".to_owned()], Wait::Answered)
@@ -174,10 +172,7 @@ mod tests {
 
     #[test]
     fn a_bad_channel_or_instance_is_a_matter_of_usage() {
-        for line in [
-            ["ccmux", "send", "-c", "a/b", "x"],
-            ["ccmux", "-i", "../x", "send", "x"],
-        ] {
+        for line in [["ccmux", "send", "-c", "a/b", "x"], ["ccmux", "-i", "../x", "send", "x"]] {
             assert_eq!(Arguments::try_parse_from(line).unwrap_err().exit_code(), 2);
         }
     }

@@ -18,11 +18,7 @@ pub fn run(dir: &Path, options: &ChannelsOptions) -> Result<(), Failure> {
         return Ok(());
     }
     let channels = &status::of(&answer)?.channels;
-    let width = channels
-        .iter()
-        .map(|channel| channel.name.as_str().len())
-        .max()
-        .unwrap_or(0);
+    let width = channels.iter().map(|channel| channel.name.as_str().len()).max().unwrap_or(0);
     for channel in channels {
         writeln!(out, "{}", row(channel, width))?;
     }
@@ -34,9 +30,5 @@ fn row(channel: &ChannelStatus, width: usize) -> String {
         Direction::In => "in ",
         Direction::Out => "out",
     };
-    format!(
-        "{direction}  {:width$}  {}",
-        channel.name.as_str(),
-        harmless(&channel.state)
-    )
+    format!("{direction}  {:width$}  {}", channel.name.as_str(), harmless(&channel.state))
 }

@@ -35,16 +35,9 @@ impl Client {
         check_private(dir).map_err(|error| unreachable(&socket, &error))?;
         let stream = connect_within(&socket, IO_LIMIT).map_err(|error| {
             let why = error.to_string();
-            Failure::Unreachable {
-                socket: socket.clone(),
-                why,
-                remedy: "start ccmuxd",
-            }
+            Failure::Unreachable { socket: socket.clone(), why, remedy: "start ccmuxd" }
         })?;
-        Ok(Self {
-            stream: BufReader::new(stream),
-            socket,
-        })
+        Ok(Self { stream: BufReader::new(stream), socket })
     }
 
     /// Asks one thing of the daemon and takes the answer, if it is a good one.
@@ -52,11 +45,7 @@ impl Client {
         let mut client = Self::connect(dir)?;
         client.send(request)?;
         let answer = client.answer(Some(IO_LIMIT))?;
-        if answer.reply.ok {
-            Ok(answer)
-        } else {
-            Err(Failure::of_reply(&answer.reply))
-        }
+        if answer.reply.ok { Ok(answer) } else { Err(Failure::of_reply(&answer.reply)) }
     }
 
     /// Writes a request.
@@ -65,9 +54,7 @@ impl Client {
             serde_json::to_vec(&Frame::new(request)).map_err(|error| Failure::Failed(error.to_string()))?;
         line.push(b'\n');
         let stream = self.stream.get_mut();
-        let written = stream
-            .set_write_timeout(Some(IO_LIMIT))
-            .and_then(|()| stream.write_all(&line));
+        let written = stream.set_write_timeout(Some(IO_LIMIT)).and_then(|()| stream.write_all(&line));
         written.map_err(|error| self.lost(&error))
     }
 
@@ -82,11 +69,8 @@ impl Client {
     /// Reads one line; `None` once the daemon has hung up.
     pub fn line(&mut self, limit: Option<Duration>) -> Result<Option<String>, Failure> {
         let mut line = String::new();
-        let read = self
-            .stream
-            .get_mut()
-            .set_read_timeout(limit)
-            .and_then(|()| self.stream.read_line(&mut line));
+        let read =
+            self.stream.get_mut().set_read_timeout(limit).and_then(|()| self.stream.read_line(&mut line));
         match read {
             Ok(_) if line.ends_with('\n') => Ok(Some(line)),
             Ok(_) => Ok(None),
@@ -97,11 +81,7 @@ impl Client {
     /// The failure for a daemon that went away.
     pub fn hung_up(&self) -> Failure {
         let why = "it hung up".to_owned();
-        Failure::Unreachable {
-            socket: self.socket.clone(),
-            why,
-            remedy: "start ccmuxd, or see its log",
-        }
+        Failure::Unreachable { socket: self.socket.clone(), why, remedy: "start ccmuxd, or see its log" }
     }
 
     fn lost(&self, error: &io::Error) -> Failure {
@@ -119,16 +99,11 @@ impl Client {
 fn unreachable(socket: &Path, error: &NotPrivate) -> Failure {
     let (why, remedy) = match error {
         NotPrivate::Unseen { source, .. } => (source.to_string(), "start ccmuxd"),
-        NotPrivate::Refused { .. } => (
-            error.to_string(),
-            "set CCMUX_RUNTIME_DIR to the daemon's own directory",
-        ),
+        NotPrivate::Refused { .. } => {
+            (error.to_string(), "set CCMUX_RUNTIME_DIR to the daemon's own directory")
+        }
     };
-    Failure::Unreachable {
-        socket: socket.to_owned(),
-        why,
-        remedy,
-    }
+    Failure::Unreachable { socket: socket.to_owned(), why, remedy }
 }
 
 /// `connect` blocks for ever on a stopped daemon with a full backlog, and std has no limit for it.
@@ -136,7 +111,5 @@ fn connect_within(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     let (connected, result) = mpsc::channel();
     let path = socket.to_owned();
     thread::spawn(move || connected.send(UnixStream::connect(path)));
-    result
-        .recv_timeout(limit)
-        .unwrap_or_else(|_| Err(io::Error::other("it takes no connection")))
+    result.recv_timeout(limit).unwrap_or_else(|_| Err(io::Error::other("it takes no connection")))
 }

@@ -19,11 +19,7 @@ pub enum Failure {
     #[error("uncertain: {0}")]
     Uncertain(String),
     #[error("daemon not reachable at {}: {why}: {remedy}", socket.display())]
-    Unreachable {
-        socket: PathBuf,
-        why: String,
-        remedy: &'static str,
-    },
+    Unreachable { socket: PathBuf, why: String, remedy: &'static str },
     #[error("can't write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -31,10 +27,7 @@ pub enum Failure {
 impl Failure {
     /// What a reply that is not ok means for the caller.
     pub fn of_reply(reply: &Reply) -> Self {
-        let error = reply
-            .error
-            .clone()
-            .unwrap_or_else(|| "the daemon gave no reason".to_owned());
+        let error = reply.error.clone().unwrap_or_else(|| "the daemon gave no reason".to_owned());
         match reply.code {
             Some(
                 ErrorCode::BadFrame | ErrorCode::BadVersion | ErrorCode::NotAllowed | ErrorCode::Rejected,

@@ -43,9 +43,7 @@ impl Paper {
     /// stdout, with colours only on a terminal and without `NO_COLOR`.
     pub fn stdout() -> Self {
         let wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self {
-            coloured: wanted && io::stdout().is_terminal(),
-        }
+        Self { coloured: wanted && io::stdout().is_terminal() }
     }
 
     /// Without any colour.
@@ -56,41 +54,27 @@ impl Paper {
 
     /// The text in that ink, where there is any.
     pub fn ink(self, ink: Ink, text: &str) -> String {
-        if self.coloured {
-            format!("\x1b[{}m{text}\x1b[0m", ink.code())
-        } else {
-            text.to_owned()
-        }
+        if self.coloured { format!("\x1b[{}m{text}\x1b[0m", ink.code()) } else { text.to_owned() }
     }
 }
 
 /// The text without control characters but newline and tab: what Claude says must not command the terminal.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(harmful) {
-        Cow::Owned(text.replace(harmful, "\u{fffd}"))
-    } else {
-        Cow::Borrowed(text)
-    }
+    if text.contains(harmful) { Cow::Owned(text.replace(harmful, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
 /// The local time of day of a Unix second.
 pub fn time_of_day(unix_s: i64) -> String {
     Timestamp::from_second(unix_s).map_or_else(
         |_| "??:??:??".to_owned(),
-        |at| {
-            at.to_zoned_datetime(TimeZone::system())
-                .strftime("%H:%M:%S")
-                .to_string()
-        },
+        |at| at.to_zoned_datetime(TimeZone::system()).strftime("%H:%M:%S").to_string(),
     )
 }
 
 /// How long ago a Unix millisecond was.
 pub fn ago(unix_ms: i64) -> String {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     span(now.saturating_sub(unix_ms).max(0) / 1000)
 }
@@ -121,21 +105,13 @@ mod tests {
 
     #[test]
     fn text_can_not_command_the_terminal() {
-        assert_eq!(
-            harmless("a\x1b[2Jb\r\x07\u{9b}1m\n\tc"),
-            "a\u{fffd}[2Jb\u{fffd}\u{fffd}\u{fffd}1m\n\tc"
-        );
+        assert_eq!(harmless("a\x1b[2Jb\r\x07\u{9b}1m\n\tc"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}\u{fffd}1m\n\tc");
         assert_eq!(harmless("你好 👋"), "你好 👋");
     }
 
     #[test]
     fn spans_have_two_units_at_most() {
-        for (seconds, words) in [
-            (0, "0 s"),
-            (61, "1 min 1 s"),
-            (3600, "1 h 0 min"),
-            (90_000, "1 d 1 h"),
-        ] {
+        for (seconds, words) in [(0, "0 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90_000, "1 d 1 h")] {
             assert_eq!(span(seconds), words);
         }
     }

@@ -12,10 +12,7 @@ use crate::paper::harmless;
 
 pub fn run(dir: &Path, options: &ScreenOptions) -> Result<(), Failure> {
     let answer = Client::ask(dir, Request::Screen { ansi: options.ansi })?;
-    let screen = answer
-        .reply
-        .screen
-        .ok_or_else(|| Failure::of_nonsense("it holds no screen"))?;
+    let screen = answer.reply.screen.ok_or_else(|| Failure::of_nonsense("it holds no screen"))?;
     let screen = screen.strip_suffix('\n').unwrap_or(&screen);
     let mut out = io::stdout();
     if options.ansi {

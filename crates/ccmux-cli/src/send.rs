@@ -25,11 +25,7 @@ pub fn run(dir: &Path, options: SendOptions) -> Result<(), Failure> {
         print_receipt(&answer)?;
     }
     check(&answer.reply, wait)?;
-    if json {
-        Ok(())
-    } else {
-        print_for_people(&answer.reply, wait)
-    }
+    if json { Ok(()) } else { print_for_people(&answer.reply, wait) }
 }
 
 fn exchange(dir: &Path, options: SendOptions) -> Result<Answer, Failure> {
@@ -66,10 +62,7 @@ fn content(words: Vec<String>) -> Result<String, Failure> {
         return Ok(words.join(" "));
     }
     let mut bytes = Vec::new();
-    let read = io::stdin()
-        .lock()
-        .take(MAX_FRAME_BYTES as u64)
-        .read_to_end(&mut bytes);
+    let read = io::stdin().lock().take(MAX_FRAME_BYTES as u64).read_to_end(&mut bytes);
     read.map_err(|error| Failure::Failed(format!("can't read the message from stdin: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -93,10 +86,7 @@ fn check(reply: &Reply, wait: Wait) -> Result<(), Failure> {
 }
 
 fn receipt_of(reply: &Reply) -> Result<&Receipt, Failure> {
-    reply
-        .receipt
-        .as_ref()
-        .ok_or_else(|| Failure::of_nonsense("it holds no receipt"))
+    reply.receipt.as_ref().ok_or_else(|| Failure::of_nonsense("it holds no receipt"))
 }
 
 /// Whatever became of a message later, accepted it was.
@@ -128,15 +118,8 @@ fn print_for_people(reply: &Reply, wait: Wait) -> Result<(), Failure> {
 }
 
 fn receipt_in_words(receipt: &Receipt) -> String {
-    let proof = receipt
-        .proof
-        .map_or_else(String::new, |proof| format!(", proved by its {}", proof.word()));
-    format!(
-        "{}: {} on {}{proof}",
-        receipt.state.word(),
-        receipt.id,
-        receipt.channel
-    )
+    let proof = receipt.proof.map_or_else(String::new, |proof| format!(", proved by its {}", proof.word()));
+    format!("{}: {} on {}{proof}", receipt.state.word(), receipt.id, receipt.channel)
 }
 
 #[cfg(test)]
@@ -147,10 +130,7 @@ mod tests {
     fn only_the_state_that_was_asked_for_is_success() {
         use MessageState::{Accepted, Answered, Delivered, Expired, Failed, InFlight, Uncertain};
         for state in [Accepted, InFlight, Uncertain, Failed, Expired] {
-            assert!(
-                !reached(state, Wait::Delivered) && !reached(state, Wait::Answered),
-                "{state:?}"
-            );
+            assert!(!reached(state, Wait::Delivered) && !reached(state, Wait::Answered), "{state:?}");
         }
         assert!(reached(Delivered, Wait::Delivered) && !reached(Delivered, Wait::Answered));
         assert!(reached(Answered, Wait::Delivered) && reached(Answered, Wait::Answered));
@@ -160,9 +140,6 @@ mod tests {
     fn only_waiting_for_claude_is_without_limit() {
         assert_eq!(reply_limit(Wait::Accepted, None), Some(IO_LIMIT));
         assert_eq!(reply_limit(Wait::Answered, None), None);
-        assert_eq!(
-            reply_limit(Wait::Delivered, Some(5)),
-            Some(Duration::from_secs(6))
-        );
+        assert_eq!(reply_limit(Wait::Delivered, Some(5)), Some(Duration::from_secs(6)));
     }
 }

@@ -28,42 +28,22 @@ pub fn ask(dir: &Path) -> Result<Answer, Failure> {
 
 /// The status in an answer to [`ask`].
 pub fn of(answer: &Answer) -> Result<&Status, Failure> {
-    answer
-        .reply
-        .status
-        .as_deref()
-        .ok_or_else(|| Failure::of_nonsense("it holds no status"))
+    answer.reply.status.as_deref().ok_or_else(|| Failure::of_nonsense("it holds no status"))
 }
 
 fn in_words(status: &Status, paper: Paper) -> String {
     let state = paper.ink(ink_of(status.state), status.state.word());
-    let mut text = format!(
-        "{state} for {}: {}\n",
-        ago(status.since),
-        harmless(&status.reason)
-    );
+    let mut text = format!("{state} for {}: {}\n", ago(status.since), harmless(&status.reason));
     let mut row = |name: &str, value: String| {
-        text.push_str(&format!(
-            "  {} {value}\n",
-            paper.ink(Ink::Dim, &format!("{name:<11}"))
-        ));
+        text.push_str(&format!("  {} {value}\n", paper.ink(Ink::Dim, &format!("{name:<11}"))));
     };
-    row(
-        "session",
-        status
-            .session
-            .as_ref()
-            .map_or_else(|| "none yet".to_owned(), ToString::to_string),
-    );
+    row("session", status.session.as_ref().map_or_else(|| "none yet".to_owned(), ToString::to_string));
     row("agent", agent_in_words(&status.agent));
     row("queue", queue_in_words(status.queue));
     row("in", names(&status.channels, Direction::In));
     row("out", names(&status.channels, Direction::Out));
     row("subscribers", status.subscribers.to_string());
-    row(
-        "daemon",
-        format!("version {}, pid {}", status.daemon_version, status.daemon_pid),
-    );
+    row("daemon", format!("version {}, pid {}", status.daemon_version, status.daemon_pid));
     if let Some(port) = status.mcp.port {
         row("mcp", format!("port {port}"));
     }
@@ -85,13 +65,8 @@ fn ink_of(state: StateWord) -> Ink {
 }
 
 fn agent_in_words(agent: &AgentStatus) -> String {
-    let pid = agent
-        .pid
-        .map_or_else(|| "not running".to_owned(), |pid| format!("pid {pid}"));
-    let version = agent
-        .version
-        .as_ref()
-        .map_or_else(String::new, |version| format!("version {version}, "));
+    let pid = agent.pid.map_or_else(|| "not running".to_owned(), |pid| format!("pid {pid}"));
+    let version = agent.version.as_ref().map_or_else(String::new, |version| format!("version {version}, "));
     format!("{version}{pid}, started again {} times", agent.restarts)
 }
 
@@ -107,14 +82,7 @@ fn names(channels: &[ChannelStatus], direction: Direction) -> String {
         "open" => channel.name.to_string(),
         state => format!("{} ({})", channel.name, harmless(state)),
     };
-    let names: Vec<String> = channels
-        .iter()
-        .filter(|channel| channel.direction == direction)
-        .map(one)
-        .collect();
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
+    let names: Vec<String> =
+        channels.iter().filter(|channel| channel.direction == direction).map(one).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -48,10 +48,7 @@ fn wish(options: &TailOptions) -> Wish {
         (_, true) => Some(Only::Alerts),
         _ => None,
     };
-    Wish {
-        only,
-        since: options.since,
-    }
+    Wish { only, since: options.since }
 }
 
 /// What the daemon may say to a subscriber.
@@ -80,11 +77,7 @@ impl Line {
             return Ok(Self::Unknown);
         }
         let reply: Reply = parse(value)?;
-        if reply.ok {
-            Ok(Self::Done)
-        } else {
-            Err(Failure::of_reply(&reply))
-        }
+        if reply.ok { Ok(Self::Done) } else { Err(Failure::of_reply(&reply)) }
     }
 }
 
@@ -93,18 +86,12 @@ fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
 }
 
 fn goodbye(bye: &Bye) -> Failure {
-    Failure::Failed(format!(
-        "the daemon closed: {}: go on with --since {}",
-        bye.bye, bye.last_seq
-    ))
+    Failure::Failed(format!("the daemon closed: {}: go on with --since {}", bye.bye, bye.last_seq))
 }
 
 fn turn_in_words(turn: &Turn, paper: Paper) -> String {
-    let messages: Vec<String> = turn
-        .in_reply_to
-        .iter()
-        .map(|message| format!("{} on {}", message.id, message.channel))
-        .collect();
+    let messages: Vec<String> =
+        turn.in_reply_to.iter().map(|message| format!("{} on {}", message.id, message.channel)).collect();
     let mut head = format!("{} #{}", time_of_day(turn.ts), turn.seq);
     if !messages.is_empty() {
         head.push_str(&format!(" in reply to {}", messages.join(", ")));
@@ -176,10 +163,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with(" #7 in reply to m-17 on telegram"), "{text}");
         assert_eq!(lines[1], "Green.");
-        assert!(
-            lines[2].starts_with("  [Bash] {\"command\":\"xxx") && lines[2].ends_with("xx..."),
-            "{text}"
-        );
+        assert!(lines[2].starts_with("  [Bash] {\"command\":\"xxx") && lines[2].ends_with("xx..."), "{text}");
         assert_eq!(lines[3..], [""]);
     }
 
@@ -193,10 +177,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_newer_daemon_are_skipped_and_refusals_are_not() {
-        assert!(matches!(
-            Line::read(&json!({"seq": 9, "ts": 0, "new": 1})),
-            Ok(Line::Unknown)
-        ));
+        assert!(matches!(Line::read(&json!({"seq": 9, "ts": 0, "new": 1})), Ok(Line::Unknown)));
         assert!(matches!(Line::read(&json!({"ok": true})), Ok(Line::Done)));
         assert!(Line::read(&json!({"ok": false, "code": "not_allowed", "error": "no"})).is_err());
         assert!(Line::read(&json!({"bye": "too slow", "last_seq": 3})).is_err());

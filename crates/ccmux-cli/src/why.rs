@@ -12,20 +12,13 @@ use crate::paper::{Ink, Paper, harmless};
 
 pub fn run(dir: &Path) -> Result<(), Failure> {
     let answer = Client::ask(dir, Request::Why)?;
-    let why = answer
-        .reply
-        .why
-        .ok_or_else(|| Failure::of_nonsense("it holds no reason"))?;
+    let why = answer.reply.why.ok_or_else(|| Failure::of_nonsense("it holds no reason"))?;
     io::stdout().write_all(in_words(&why, Paper::stdout()).as_bytes())?;
     Ok(())
 }
 
 fn in_words(why: &Why, paper: Paper) -> String {
-    let ink = if why.gate == "open" {
-        Ink::Green
-    } else {
-        Ink::Yellow
-    };
+    let ink = if why.gate == "open" { Ink::Green } else { Ink::Yellow };
     let mut text = format!("{}\n", paper.ink(ink, &harmless(&why.gate)));
     let mut row = |name: &str, value: &str| {
         text.push_str(&format!("{} {}\n", paper.ink(Ink::Dim, name), harmless(value)));

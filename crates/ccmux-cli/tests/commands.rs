@@ -26,10 +26,7 @@ enum Then {
 }
 
 fn runtime_dir() -> TempDir {
-    tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o700))
-        .tempdir()
-        .unwrap()
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap()
 }
 
 fn daemon(replies: &[Value], then: Then) -> Daemon {
@@ -69,10 +66,7 @@ fn ccmux(dir: &TempDir, line: &[&str]) -> Command {
         .env("TZ", "UTC")
         .env("PATH", "/nowhere")
         .args(line);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -85,11 +79,7 @@ struct Ended {
 fn run(command: &mut Command) -> Ended {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 fn receipt(state: &str) -> Value {
@@ -108,20 +98,10 @@ fn status() -> Value {
 
 #[test]
 fn send_is_done_once_accepted() {
-    let daemon = daemon(
-        &[json!({"ok": true, "receipt": receipt("accepted")})],
-        Then::Waits,
-    );
-    let ended = run(&mut ccmux(
-        &daemon.dir,
-        &["send", "-c", "phone", "--id", "m-17", "hello", "you"],
-    ));
+    let daemon = daemon(&[json!({"ok": true, "receipt": receipt("accepted")})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "-c", "phone", "--id", "m-17", "hello", "you"]));
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    assert!(
-        ended.stdout.starts_with("accepted: m-17 on phone"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.starts_with("accepted: m-17 on phone"), "{}", ended.stdout);
     let frame = json!({"v": 1, "type": "send", "channel": "phone", "content": "hello you", "id": "m-17",
         "wait": "accepted"});
     assert_eq!(daemon.heard(), frame);
@@ -129,20 +109,9 @@ fn send_is_done_once_accepted() {
 
 #[test]
 fn send_reads_stdin_for_a_dash() {
-    let daemon = daemon(
-        &[json!({"ok": true, "receipt": receipt("accepted")})],
-        Then::Waits,
-    );
-    let mut child = ccmux(&daemon.dir, &["send", "-"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all("one\n两\n".as_bytes())
-        .unwrap();
+    let daemon = daemon(&[json!({"ok": true, "receipt": receipt("accepted")})], Then::Waits);
+    let mut child = ccmux(&daemon.dir, &["send", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("one\n两\n".as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(daemon.heard()["content"], "one\n两");
 }
@@ -151,16 +120,10 @@ fn send_reads_stdin_for_a_dash() {
 fn send_prints_the_answer_it_waited_for() {
     let reply = json!({"ok": true, "receipt": receipt("answered"), "answer": "42\nof course"});
     let daemon = daemon(&[reply], Then::Waits);
-    let ended = run(&mut ccmux(
-        &daemon.dir,
-        &["send", "--wait", "answered", "--timeout", "60", "x"],
-    ));
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "--wait", "answered", "--timeout", "60", "x"]));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "42\nof course\n"));
     let frame = daemon.heard();
-    assert_eq!(
-        (&frame["wait"], &frame["timeout_s"]),
-        (&json!("answered"), &json!(60))
-    );
+    assert_eq!((&frame["wait"], &frame["timeout_s"]), (&json!("answered"), &json!(60)));
 }
 
 #[test]
@@ -168,10 +131,7 @@ fn send_prints_the_receipt_as_it_came() {
     let mut receipt = receipt("delivered");
     receipt["newer"] = json!("field");
     let daemon = daemon(&[json!({"ok": true, "receipt": receipt})], Then::Waits);
-    let ended = run(&mut ccmux(
-        &daemon.dir,
-        &["send", "--wait", "delivered", "--json", "x"],
-    ));
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "--wait", "delivered", "--json", "x"]));
     assert_eq!(ended.code, Some(0));
     assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), receipt);
 }
@@ -204,15 +164,9 @@ fn every_bad_end_of_a_message_has_its_exit_code() {
 fn a_receipt_is_printed_for_bad_ends_too() {
     let reply = json!({"ok": false, "code": "timed_out", "error": "because", "receipt": receipt("accepted")});
     let daemon = daemon(&[reply], Then::Waits);
-    let ended = run(&mut ccmux(
-        &daemon.dir,
-        &["send", "--wait", "answered", "--json", "x"],
-    ));
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "--wait", "answered", "--json", "x"]));
     assert_eq!(ended.code, Some(3));
-    assert_eq!(
-        serde_json::from_str::<Value>(&ended.stdout).unwrap(),
-        receipt("accepted")
-    );
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), receipt("accepted"));
 }
 
 #[test]
@@ -234,24 +188,13 @@ fn a_daemon_that_dies_before_it_answers_leaves_the_message_uncertain() {
 
 #[test]
 fn without_a_daemon_the_socket_and_the_remedy_are_named() {
-    for line in [
-        &["status"][..],
-        &["why"],
-        &["screen"],
-        &["tail"],
-        &["channels"],
-        &["send", "x"],
-    ] {
+    for line in [&["status"][..], &["why"], &["screen"], &["tail"], &["channels"], &["send", "x"]] {
         let dir = runtime_dir();
         let ended = run(&mut ccmux(&dir, line));
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(6), ""), "{line:?}");
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         let socket = socket_in(&dir);
-        assert!(
-            ended.stderr.contains(socket.to_str().unwrap()),
-            "{}",
-            ended.stderr
-        );
+        assert!(ended.stderr.contains(socket.to_str().unwrap()), "{}", ended.stderr);
         assert!(ended.stderr.contains("start ccmuxd"), "{}", ended.stderr);
     }
 }
@@ -306,10 +249,7 @@ fn status_json_is_what_the_daemon_said() {
     let daemon = daemon(&[status()], Then::Waits);
     let ended = run(&mut ccmux(&daemon.dir, &["status", "--json"]));
     assert_eq!(ended.stdout.lines().count(), 1);
-    assert_eq!(
-        serde_json::from_str::<Value>(&ended.stdout).unwrap(),
-        status()["status"]
-    );
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), status()["status"]);
     assert_eq!(daemon.heard(), json!({"v": 1, "type": "status"}));
 }
 
@@ -317,16 +257,10 @@ fn status_json_is_what_the_daemon_said() {
 fn channels_are_listed() {
     let daemon_for_people = daemon(&[status()], Then::Waits);
     let ended = run(&mut ccmux(&daemon_for_people.dir, &["channels"]));
-    assert_eq!(
-        ended.stdout,
-        "in   default  open\nin   phone    refused: a symlink\n"
-    );
+    assert_eq!(ended.stdout, "in   default  open\nin   phone    refused: a symlink\n");
     let daemon = daemon(&[status()], Then::Waits);
     let ended = run(&mut ccmux(&daemon.dir, &["channels", "--json"]));
-    assert_eq!(
-        serde_json::from_str::<Value>(&ended.stdout).unwrap(),
-        status()["status"]["channels"]
-    );
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), status()["status"]["channels"]);
 }
 
 #[test]
@@ -350,10 +284,7 @@ fn why_begins_with_the_answer() {
 
 #[test]
 fn the_screen_keeps_its_colours_only_where_asked() {
-    let daemon_for_people = daemon(
-        &[json!({"ok": true, "screen": "a\x1b]0;t\x07\n❯\u{a0}\n"})],
-        Then::Waits,
-    );
+    let daemon_for_people = daemon(&[json!({"ok": true, "screen": "a\x1b]0;t\x07\n❯\u{a0}\n"})], Then::Waits);
     let ended = run(&mut ccmux(&daemon_for_people.dir, &["screen"]));
     assert_eq!(ended.stdout, "a\u{fffd}]0;t\u{fffd}\n❯\u{a0}\n");
     let daemon = daemon(&[json!({"ok": true, "screen": "\x1b[1ma"})], Then::Waits);
@@ -382,24 +313,15 @@ fn tail_shows_turns_and_alerts_until_the_daemon_goes() {
 
 #[test]
 fn tail_json_passes_the_lines_on() {
-    let daemon = daemon(
-        &[json!({"ok": true}), turn(7, "a"), json!({"seq": 8, "new": 1})],
-        Then::HangsUp,
-    );
+    let daemon = daemon(&[json!({"ok": true}), turn(7, "a"), json!({"seq": 8, "new": 1})], Then::HangsUp);
     let ended = run(&mut ccmux(&daemon.dir, &["tail", "--json", "--turns"]));
-    assert_eq!(
-        ended.stdout,
-        format!("{}\n{}\n", turn(7, "a"), json!({"seq": 8, "new": 1}))
-    );
+    assert_eq!(ended.stdout, format!("{}\n{}\n", turn(7, "a"), json!({"seq": 8, "new": 1})));
     assert_eq!(daemon.heard()["only"], "turns");
 }
 
 #[test]
 fn tail_says_where_to_go_on_when_it_was_too_slow() {
-    let daemon = daemon(
-        &[turn(7, "a"), json!({"bye": "too slow", "last_seq": 7})],
-        Then::HangsUp,
-    );
+    let daemon = daemon(&[turn(7, "a"), json!({"bye": "too slow", "last_seq": 7})], Then::HangsUp);
     let ended = run(&mut ccmux(&daemon.dir, &["tail"]));
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("--since 7"), "{}", ended.stderr);
@@ -412,13 +334,7 @@ fn whoever_closes_the_pipe_hears_nothing_about_it() {
     let mut child = ccmux(&daemon.dir, &["tail"]).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).unwrap().as_str()
-        ),
-        (Some(0), "")
-    );
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -429,10 +345,7 @@ fn attach_becomes_tmux_with_the_names_the_daemon_told() {
     let tools = runtime_dir();
     std::os::unix::fs::symlink("/bin/echo", tools.path().join("tmux")).unwrap();
     let ended = run(ccmux(&daemon.dir, &["attach", "--read-only"]).env("PATH", tools.path()));
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "-L s1 attach-session -t =mine -r\n")
-    );
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "-L s1 attach-session -t =mine -r\n"));
 }
 
 #[test]
@@ -449,9 +362,5 @@ fn it_says_its_version_and_completes_for_shells() {
         run(&mut ccmux(&dir, &["--version"])).stdout,
         concat!("ccmux ", env!("CARGO_PKG_VERSION"), "\n")
     );
-    assert!(
-        run(&mut ccmux(&dir, &["completions", "bash"]))
-            .stdout
-            .contains("_ccmux")
-    );
+    assert!(run(&mut ccmux(&dir, &["completions", "bash"])).stdout.contains("_ccmux"));
 }

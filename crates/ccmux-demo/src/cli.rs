@@ -43,12 +43,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             Some((flag, value)) if flag.starts_with("--") => (flag.to_owned(), Some(value.to_owned())),
             _ => (argument.clone(), None),
         };
-        let mut value = || {
-            inline
-                .clone()
-                .or_else(|| rest.next())
-                .ok_or_else(|| format!("option '{flag}' needs a value"))
-        };
+        let mut value =
+            || inline.clone().or_else(|| rest.next()).ok_or_else(|| format!("option '{flag}' needs a value"));
         match flag.as_str() {
             "--version" | "-v" => return Ok(Command::Version),
             "--help" | "-h" => return Ok(Command::Help),
@@ -113,9 +109,7 @@ mod tests {
     fn the_flags_that_ccmux_passes_are_understood() {
         let line = "--dangerously-skip-permissions --settings a.json --mcp-config m.json --strict-mcp-config \
                     --settings={} --resume 12";
-        let Ok(Command::Run(options)) = run(line) else {
-            panic!("not a run")
-        };
+        let Ok(Command::Run(options)) = run(line) else { panic!("not a run") };
         assert_eq!(options.settings, ["a.json", "{}"]);
         assert_eq!(options.conversation, Conversation::Resume("12".into()));
         assert!(options.skip_permissions);

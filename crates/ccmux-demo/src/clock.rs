@@ -31,8 +31,5 @@ pub fn iso() -> String {
 /// `10:46 PM`, local time.
 pub fn short() -> String {
     let offset = LOCAL.get().copied().unwrap_or(UtcOffset::UTC);
-    OffsetDateTime::now_utc()
-        .to_offset(offset)
-        .format(SHORT)
-        .unwrap_or_default()
+    OffsetDateTime::now_utc().to_offset(offset).format(SHORT).unwrap_or_default()
 }

@@ -47,13 +47,8 @@ pub struct Entry {
 impl Entry {
     pub fn new(mark: Mark, text: &str) -> Self {
         let from = text.len().saturating_sub(TEXT_KEPT);
-        let from = (from..text.len())
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        Self {
-            mark,
-            text: printable(&text[from..]),
-        }
+        let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        Self { mark, text: printable(&text[from..]) }
     }
 
     /// The entry as rows, a blank one before it where it is not close to the last.
@@ -66,11 +61,7 @@ impl Entry {
         }
         for line in self.text.trim_end().split('\n') {
             for range in wrap::rows_of(line, room) {
-                let prefix = if rows.iter().any(|row| !row.is_empty()) {
-                    rest
-                } else {
-                    first
-                };
+                let prefix = if rows.iter().any(|row| !row.is_empty()) { rest } else { first };
                 rows.push(format!("{prefix}{colour}{}{RESET}", &line[range]));
             }
         }
@@ -156,11 +147,7 @@ impl Conversation {
     /// Rows of the entries from this number on, for a screen that scrolls by itself.
     pub fn rows_from(&self, number: usize, width: usize) -> Vec<String> {
         let skip = number.saturating_sub(self.first);
-        self.entries
-            .iter()
-            .skip(skip)
-            .flat_map(|(entry, _)| entry.rows(width))
-            .collect()
+        self.entries.iter().skip(skip).flat_map(|(entry, _)| entry.rows(width)).collect()
     }
 }
 

@@ -13,23 +13,10 @@ use crate::wrap;
 /// What a dialog asks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    Bash {
-        command: String,
-        about: String,
-    },
-    Write {
-        path: String,
-        content: String,
-    },
-    Other {
-        tool: String,
-        input: String,
-    },
-    Ask {
-        header: String,
-        question: String,
-        options: Vec<(String, String)>,
-    },
+    Bash { command: String, about: String },
+    Write { path: String, content: String },
+    Other { tool: String, input: String },
+    Ask { header: String, question: String, options: Vec<(String, String)> },
     Plan,
     Status(Vec<(String, String)>),
 }
@@ -63,31 +50,21 @@ pub struct Block {
 
 impl Dialog {
     pub fn new(kind: Kind, cwd: &str) -> Self {
-        Self {
-            kind,
-            marked: 0,
-            typed: String::new(),
-            cwd: cwd.to_owned(),
-        }
+        Self { kind, marked: 0, typed: String::new(), cwd: cwd.to_owned() }
     }
 
     /// The dialog that a tool call needs.
     pub fn of_call(call: &Call, cwd: &str) -> Self {
         let kind = match call.name.as_str() {
-            "Bash" => Kind::Bash {
-                command: call.text("command").into(),
-                about: call.text("description").into(),
-            },
-            "Write" => Kind::Write {
-                path: call.text("file_path").into(),
-                content: call.text("content").into(),
-            },
+            "Bash" => {
+                Kind::Bash { command: call.text("command").into(), about: call.text("description").into() }
+            }
+            "Write" => {
+                Kind::Write { path: call.text("file_path").into(), content: call.text("content").into() }
+            }
             "AskUserQuestion" => question(&call.input["questions"][0]),
             "ExitPlanMode" => Kind::Plan,
-            tool => Kind::Other {
-                tool: tool.into(),
-                input: call.input.to_string(),
-            },
+            tool => Kind::Other { tool: tool.into(), input: call.input.to_string() },
         };
         Self::new(kind, cwd)
     }
@@ -163,9 +140,9 @@ impl Dialog {
         };
         match option {
             at if at < options.len() => Some(Answer::Pick(at)),
-            at if at == options.len() => Some(self.typed.trim().to_owned())
-                .filter(|t| !t.is_empty())
-                .map(Answer::Typed),
+            at if at == options.len() => {
+                Some(self.typed.trim().to_owned()).filter(|t| !t.is_empty()).map(Answer::Typed)
+            }
             _ => Some(Answer::Cancel),
         }
     }
@@ -191,10 +168,7 @@ impl Dialog {
                     "No".into(),
                 ]
             }
-            Kind::Plan => of(&[
-                "Yes, and switch to default (ask each time) for this session",
-                "No",
-            ]),
+            Kind::Plan => of(&["Yes, and switch to default (ask each time) for this session", "No"]),
             Kind::Ask { options, .. } => {
                 let mut labels: Vec<String> = options.iter().map(|(label, _)| label.clone()).collect();
                 labels.extend(of(&["Type something.", "Chat about this"]));
@@ -223,26 +197,20 @@ impl Dialog {
     }
 
     fn relative(&self, path: &str) -> String {
-        path.strip_prefix(&format!("{}/", self.cwd))
-            .unwrap_or(path)
-            .to_owned()
+        path.strip_prefix(&format!("{}/", self.cwd)).unwrap_or(path).to_owned()
     }
 
     fn permission(&self, block: &mut Block, width: usize, title: &str, about: &str, body: &str) {
         block.rows.push(rule(width, DIALOG, None));
         block.rows.push(format!(" {BOLD}{DIALOG}{title}{RESET}"));
-        block.rows.push(format!(
-            " {GREY}{}{RESET}",
-            wrap::fit(&printable(about).replace('\n', " "), width - 1)
-        ));
+        block
+            .rows
+            .push(format!(" {GREY}{}{RESET}", wrap::fit(&printable(about).replace('\n', " "), width - 1)));
         let dashes = format!("\x1b[38;5;239m{}{RESET}", "╌".repeat(width));
         block.rows.push(dashes.clone());
         for line in printable(body).trim_end().split('\n').take(8) {
             block.rows.extend(
-                wrap::rows_of(line, width - 2)
-                    .into_iter()
-                    .take(4)
-                    .map(|row| format!(" {}", &line[row])),
+                wrap::rows_of(line, width - 2).into_iter().take(4).map(|row| format!(" {}", &line[row])),
             );
         }
         block.rows.push(dashes);
@@ -258,9 +226,7 @@ impl Dialog {
         block.rows.push(ask);
         self.menu(block, width, " ");
         block.rows.push(String::new());
-        block
-            .rows
-            .push(format!(" {GREY}Esc to cancel · Tab to amend{RESET}"));
+        block.rows.push(format!(" {GREY}Esc to cancel · Tab to amend{RESET}"));
     }
 
     /// `❯ 1. Yes`: here the mark is followed by a blank, not by U+00A0.
@@ -275,23 +241,14 @@ impl Dialog {
         let number = at + 1;
         if at == self.marked {
             block.cursor = (block.rows.len(), indent.len());
-            block.rows.push(format!(
-                "{indent}{DIALOG}❯{RESET} {GREY}{number}. {DIALOG}{text}{RESET}"
-            ));
+            block.rows.push(format!("{indent}{DIALOG}❯{RESET} {GREY}{number}. {DIALOG}{text}{RESET}"));
         } else {
-            block
-                .rows
-                .push(format!("{indent}  {GREY}{number}. {RESET}{text}"));
+            block.rows.push(format!("{indent}  {GREY}{number}. {RESET}{text}"));
         }
     }
 
     fn question_rows(&self, block: &mut Block, width: usize) {
-        let Kind::Ask {
-            header,
-            question,
-            options,
-        } = &self.kind
-        else {
+        let Kind::Ask { header, question, options } = &self.kind else {
             return;
         };
         block.rows.push(rule(width, GREY, None));
@@ -306,32 +263,21 @@ impl Dialog {
         block.rows.push(String::new());
         for (at, (label, about)) in options.iter().enumerate() {
             self.option_row(block, width, "", at, label);
-            block.rows.push(format!(
-                "     {GREY}{}{RESET}",
-                wrap::fit(about, width.saturating_sub(5))
-            ));
+            block.rows.push(format!("     {GREY}{}{RESET}", wrap::fit(about, width.saturating_sub(5))));
         }
-        let typed = if self.typed.is_empty() {
-            "Type something."
-        } else {
-            &self.typed
-        };
+        let typed = if self.typed.is_empty() { "Type something." } else { &self.typed };
         self.option_row(block, width, "", options.len(), typed);
         block.rows.push(rule(width, GREY, None));
         self.option_row(block, width, "", options.len() + 1, "Chat about this");
         block.rows.push(String::new());
         let footer = "Enter to select · ↑/↓ to navigate · Esc to cancel";
-        block
-            .rows
-            .push(format!("{GREY}{}{RESET}", wrap::fit(footer, width)));
+        block.rows.push(format!("{GREY}{}{RESET}", wrap::fit(footer, width)));
     }
 
     fn plan_rows(&self, block: &mut Block, width: usize) {
         block.rows.push(format!("{DIALOG}{}{RESET}", "▔".repeat(width)));
         block.rows.push(String::new());
-        block
-            .rows
-            .push(format!("  {}", rule(width.saturating_sub(4), GREY, None)));
+        block.rows.push(format!("  {}", rule(width.saturating_sub(4), GREY, None)));
         block.rows.push(format!("   {BOLD}Exit plan mode?{RESET}"));
         block.rows.push(String::new());
         block.rows.push("   Claude wants to exit plan mode".to_owned());
@@ -342,29 +288,20 @@ impl Dialog {
 
 fn status_rows(block: &mut Block, width: usize, facts: &[(String, String)]) {
     block.rows.push(format!("{DIALOG}{}{RESET}", "▔".repeat(width)));
-    block.rows.push(format!(
-        "  {BOLD}{DIALOG}Settings{RESET} \x1b[1;38;5;16m\x1b[48;5;153m Status {RESET}"
-    ));
+    block.rows.push(format!("  {BOLD}{DIALOG}Settings{RESET} \x1b[1;38;5;16m\x1b[48;5;153m Status {RESET}"));
     block.rows.push(String::new());
     for (name, value) in facts {
         let value = wrap::fit(value, width.saturating_sub(24));
-        block
-            .rows
-            .push(format!("  {BOLD}{:<22}{RESET}{value}", format!("{name}:")));
+        block.rows.push(format!("  {BOLD}{:<22}{RESET}{value}", format!("{name}:")));
     }
     block.rows.push(String::new());
-    block
-        .rows
-        .push(format!("  {GREY}←/→ to switch · Esc to close{RESET}"));
+    block.rows.push(format!("  {GREY}←/→ to switch · Esc to close{RESET}"));
     block.cursor = (1, 2);
 }
 
 fn question(question: &Value) -> Kind {
     let text = |value: &Value| printable(value.as_str().unwrap_or_default()).replace('\n', " ");
-    let options = question["options"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let options = question["options"].as_array().map(Vec::as_slice).unwrap_or_default();
     Kind::Ask {
         header: text(&question["header"]),
         question: text(&question["question"]),
@@ -381,25 +318,12 @@ mod tests {
     use crate::keys::EnterForm;
 
     fn bash() -> Dialog {
-        Dialog::new(
-            Kind::Bash {
-                command: "ls".into(),
-                about: "a".into(),
-            },
-            "/x",
-        )
+        Dialog::new(Kind::Bash { command: "ls".into(), about: "a".into() }, "/x")
     }
 
     fn ask() -> Dialog {
         let options = vec![("Alpha".into(), "first".into()), ("Beta".into(), "second".into())];
-        Dialog::new(
-            Kind::Ask {
-                header: "Choice".into(),
-                question: "Which?".into(),
-                options,
-            },
-            "/x",
-        )
+        Dialog::new(Kind::Ask { header: "Choice".into(), question: "Which?".into(), options }, "/x")
     }
 
     const ENTER: Key = Key::Enter(EnterForm::Cr);

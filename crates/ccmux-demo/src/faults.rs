@@ -9,46 +9,19 @@ use crate::keys::EnterForm;
 /// Name and meaning of every variable.
 pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_START_MS=MS", "time until the prompt box is up (400)"),
-    (
-        "CCMUX_DEMO_RENDERER=classic",
-        "main screen, box right under the text, instead of the alternate screen",
-    ),
-    (
-        "CCMUX_DEMO_PLACEHOLDER=1",
-        "show a dim suggestion in the empty box",
-    ),
-    (
-        "CCMUX_DEMO_PERMISSIONS=ask",
-        "open a permission dialog before bash:, full: and edit:",
-    ),
-    (
-        "CCMUX_DEMO_SWALLOW_ENTER=N",
-        "ignore the first N Enters of every prompt",
-    ),
-    (
-        "CCMUX_DEMO_ENTER_DEAF_MS=MS",
-        "ignore Enter that long after a paste",
-    ),
-    (
-        "CCMUX_DEMO_ENTER_FORM=cr|lf|csi",
-        "only this form of Enter submits: CR, LF or ESC [ 13 u",
-    ),
+    ("CCMUX_DEMO_RENDERER=classic", "main screen, box right under the text, instead of the alternate screen"),
+    ("CCMUX_DEMO_PLACEHOLDER=1", "show a dim suggestion in the empty box"),
+    ("CCMUX_DEMO_PERMISSIONS=ask", "open a permission dialog before bash:, full: and edit:"),
+    ("CCMUX_DEMO_SWALLOW_ENTER=N", "ignore the first N Enters of every prompt"),
+    ("CCMUX_DEMO_ENTER_DEAF_MS=MS", "ignore Enter that long after a paste"),
+    ("CCMUX_DEMO_ENTER_FORM=cr|lf|csi", "only this form of Enter submits: CR, LF or ESC [ 13 u"),
     ("CCMUX_DEMO_DROP_PASTE=N", "lose the first N pastes"),
-    (
-        "CCMUX_DEMO_TRANSCRIPT_DELAY_MS=MS",
-        "write the last assistant line of a turn that long after Stop",
-    ),
+    ("CCMUX_DEMO_TRANSCRIPT_DELAY_MS=MS", "write the last assistant line of a turn that long after Stop"),
     ("CCMUX_DEMO_HOOKS=off|N", "run no hooks, or each one N times"),
     ("CCMUX_DEMO_HOOKS_DROP=A,B", "do not fire these events"),
     ("CCMUX_DEMO_STATE_FILE=off", "write no sessions/<pid>.json"),
-    (
-        "CCMUX_DEMO_EXIT=CODE",
-        "exit at once with this code, before drawing",
-    ),
-    (
-        "CCMUX_DEMO_VIM=1",
-        "vim mode, in NORMAL: Enter moves and does not submit",
-    ),
+    ("CCMUX_DEMO_EXIT=CODE", "exit at once with this code, before drawing"),
+    ("CCMUX_DEMO_VIM=1", "vim mode, in NORMAL: Enter moves and does not submit"),
 ];
 
 /// What the environment asks for.
@@ -105,9 +78,7 @@ impl Faults {
 fn number<N: std::str::FromStr>(name: &str, value: Option<String>, or: N) -> Result<N, String> {
     match value {
         None => Ok(or),
-        Some(value) => value
-            .parse()
-            .map_err(|_| format!("{name}: '{value}' is not a number")),
+        Some(value) => value.parse().map_err(|_| format!("{name}: '{value}' is not a number")),
     }
 }
 
@@ -122,17 +93,11 @@ fn enter_form(value: Option<String>) -> Result<Option<EnterForm>, String> {
 }
 
 fn hook_runs(value: Option<String>) -> Result<u32, String> {
-    if value.as_deref() == Some("off") {
-        Ok(0)
-    } else {
-        number("CCMUX_DEMO_HOOKS", value, 1)
-    }
+    if value.as_deref() == Some("off") { Ok(0) } else { number("CCMUX_DEMO_HOOKS", value, 1) }
 }
 
 fn exit_code(value: Option<String>) -> Result<Option<u8>, String> {
-    value
-        .map(|value| number("CCMUX_DEMO_EXIT", Some(value), 0))
-        .transpose()
+    value.map(|value| number("CCMUX_DEMO_EXIT", Some(value), 0)).transpose()
 }
 
 fn names(value: Option<String>) -> Vec<String> {
@@ -149,12 +114,7 @@ mod tests {
     use super::*;
 
     fn faults(pairs: &[(&str, &str)]) -> Result<Faults, String> {
-        Faults::from_lookup(|name| {
-            pairs
-                .iter()
-                .find(|pair| pair.0 == name)
-                .map(|pair| pair.1.to_owned())
-        })
+        Faults::from_lookup(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
     }
 
     #[test]
@@ -177,14 +137,8 @@ mod tests {
     #[test]
     fn nonsense_is_named() {
         assert!(
-            faults(&[("CCMUX_DEMO_START_MS", "soon")])
-                .unwrap_err()
-                .contains("CCMUX_DEMO_START_MS: 'soon'")
+            faults(&[("CCMUX_DEMO_START_MS", "soon")]).unwrap_err().contains("CCMUX_DEMO_START_MS: 'soon'")
         );
-        assert!(
-            faults(&[("CCMUX_DEMO_ENTER_FORM", "tab")])
-                .unwrap_err()
-                .contains("tab")
-        );
+        assert!(faults(&[("CCMUX_DEMO_ENTER_FORM", "tab")]).unwrap_err().contains("tab"));
     }
 }

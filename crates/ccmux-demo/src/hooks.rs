@@ -87,14 +87,7 @@ impl HookRunner {
         limit: Duration,
     ) {
         let hooks = self.hooks.of(event, subject);
-        run_all(
-            &hooks,
-            self.times,
-            payload.to_string().as_bytes(),
-            &around,
-            &Cancel::default(),
-            limit,
-        );
+        run_all(&hooks, self.times, payload.to_string().as_bytes(), &around, &Cancel::default(), limit);
     }
 }
 
@@ -135,12 +128,7 @@ fn run_one(
     let started = Instant::now();
     let mut outcome = Outcome::default();
     for _ in 0..times {
-        outcome = process::run(
-            command_of(hook, around),
-            input.to_vec(),
-            hook.timeout.min(limit),
-            cancel,
-        );
+        outcome = process::run(command_of(hook, around), input.to_vec(), hook.timeout.min(limit), cancel);
     }
     (hook.command.clone(), started.elapsed(), outcome)
 }
@@ -155,11 +143,7 @@ fn command_of(hook: &Hook, around: &Surroundings) -> Command {
         }
         Some(arguments) => {
             let mut program = Command::new(&hook.command);
-            program.args(
-                arguments
-                    .iter()
-                    .map(|a| a.replace("${CLAUDE_PROJECT_DIR}", &project)),
-            );
+            program.args(arguments.iter().map(|a| a.replace("${CLAUDE_PROJECT_DIR}", &project)));
             program
         }
     };
@@ -175,9 +159,7 @@ fn command_of(hook: &Hook, around: &Surroundings) -> Command {
 
 fn read_outcome(verdict: &mut Verdict, command: &str, outcome: &Outcome) {
     if outcome.code == Some(2) {
-        verdict
-            .block
-            .get_or_insert_with(|| format!("[{command}]: {}", outcome.stderr.trim_end()));
+        verdict.block.get_or_insert_with(|| format!("[{command}]: {}", outcome.stderr.trim_end()));
         return;
     }
     if outcome.code != Some(0) {
@@ -197,9 +179,7 @@ fn read_outcome(verdict: &mut Verdict, command: &str, outcome: &Outcome) {
         verdict.permission = permission(&specific["decision"]);
     }
     if specific["permissionDecision"] == "deny" {
-        verdict
-            .block
-            .get_or_insert_with(|| text(&specific["permissionDecisionReason"]));
+        verdict.block.get_or_insert_with(|| text(&specific["permissionDecisionReason"]));
     }
 }
 
@@ -224,11 +204,7 @@ mod tests {
 
     fn verdict_of(stdout: &str, stderr: &str, code: i32) -> Verdict {
         let mut verdict = Verdict::default();
-        let outcome = Outcome {
-            code: Some(code),
-            stdout: stdout.into(),
-            stderr: stderr.into(),
-        };
+        let outcome = Outcome { code: Some(code), stdout: stdout.into(), stderr: stderr.into() };
         read_outcome(&mut verdict, "cmd", &outcome);
         verdict
     }
@@ -236,10 +212,7 @@ mod tests {
     #[test]
     fn a_permission_is_read_from_stdout() {
         let deny = r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"deny","message":"no"}}}"#;
-        let expected = Permission::Deny {
-            message: "no".into(),
-            interrupt: false,
-        };
+        let expected = Permission::Deny { message: "no".into(), interrupt: false };
         assert_eq!(verdict_of(deny, "", 0).permission, Some(expected));
         let allow = r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"answers":{"Q":"A"}}}}}"#;
         let Some(Permission::Allow(Some(input))) = verdict_of(allow, "", 0).permission else {
@@ -252,24 +225,16 @@ mod tests {
     #[test]
     fn both_forms_of_a_block_are_read() {
         assert_eq!(
-            verdict_of(r#"{"decision":"block","reason":"more"}"#, "", 0)
-                .block
-                .as_deref(),
+            verdict_of(r#"{"decision":"block","reason":"more"}"#, "", 0).block.as_deref(),
             Some("more")
         );
-        assert_eq!(
-            verdict_of("", "go on\n", 2).block.as_deref(),
-            Some("[cmd]: go on")
-        );
+        assert_eq!(verdict_of("", "go on\n", 2).block.as_deref(), Some("[cmd]: go on"));
         assert_eq!(verdict_of("not json", "", 0), Verdict::default());
     }
 
     #[test]
     fn a_hook_gets_payload_and_environment() {
-        let around = Surroundings {
-            cwd: std::env::temp_dir(),
-            session: "S1".into(),
-        };
+        let around = Surroundings { cwd: std::env::temp_dir(), session: "S1".into() };
         let mut hooks = Hooks::default();
         let line = r#"test $(cat) = {} && test $CLAUDE_CODE_SESSION_ID = S1 && test $CLAUDECODE = 1 && test -n $CLAUDE_PID && echo '{\"decision\":\"block\",\"reason\":\"ok\"}'"#;
         hooks
@@ -277,14 +242,7 @@ mod tests {
                 r#"{{"hooks":{{"Stop":[{{"hooks":[{{"type":"command","command":"{line}"}}]}}]}}}}"#
             ))
             .unwrap();
-        let verdict = run_all(
-            &hooks.of("Stop", ""),
-            1,
-            b"{}",
-            &around,
-            &Cancel::default(),
-            Duration::MAX,
-        );
+        let verdict = run_all(&hooks.of("Stop", ""), 1, b"{}", &around, &Cancel::default(), Duration::MAX);
         assert_eq!(verdict.block.as_deref(), Some("ok"));
         assert_eq!(verdict.ran.len(), 1);
     }

@@ -10,14 +10,7 @@ pub fn uuid() -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex = hex_of(&bytes);
-    format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    )
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 /// An id with a prefix, as the API gives them: `msg_` and 20 digits.
@@ -34,14 +27,9 @@ pub fn pick(limit: usize) -> usize {
 
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    if File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut bytes))
-        .is_err()
-    {
+    if File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).is_err() {
         // Without a random device: unique enough for a demo, by time and address.
-        let time = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let seed = time.as_nanos() ^ ((&raw const bytes).addr() as u128);
         for (at, byte) in bytes.iter_mut().enumerate() {
             *byte = (seed >> (8 * (at % 16))) as u8;

@@ -67,11 +67,8 @@ impl KeyParser {
         let mut keys = Vec::new();
         self.pending.extend_from_slice(bytes);
         while !self.pending.is_empty() {
-            let progressed = if self.paste.is_some() {
-                self.feed_paste(&mut keys)
-            } else {
-                self.feed_keys(&mut keys)
-            };
+            let progressed =
+                if self.paste.is_some() { self.feed_paste(&mut keys) } else { self.feed_keys(&mut keys) };
             if !progressed {
                 break;
             }
@@ -175,11 +172,7 @@ fn character(bytes: &[u8]) -> Head {
     if bytes[1..have].iter().any(|b| b & 0xc0 != 0x80) {
         return Head::Key(1, Some(Key::Text(String::new())));
     }
-    if have < len {
-        Head::Incomplete
-    } else {
-        Head::Key(len, Some(Key::Text(String::new())))
-    }
+    if have < len { Head::Incomplete } else { Head::Key(len, Some(Key::Text(String::new()))) }
 }
 
 fn escape(bytes: &[u8]) -> Head {
@@ -198,16 +191,8 @@ fn escape(bytes: &[u8]) -> Head {
 }
 
 fn csi(bytes: &[u8]) -> Head {
-    let Some(end) = bytes[2..]
-        .iter()
-        .position(|b| !(0x20..0x40).contains(b))
-        .map(|at| at + 2)
-    else {
-        return if bytes.len() > LONGEST_SEQUENCE {
-            Head::Key(2, None)
-        } else {
-            Head::Incomplete
-        };
+    let Some(end) = bytes[2..].iter().position(|b| !(0x20..0x40).contains(b)).map(|at| at + 2) else {
+        return if bytes.len() > LONGEST_SEQUENCE { Head::Key(2, None) } else { Head::Incomplete };
     };
     let parameters = &bytes[2..end];
     let len = end + 1;
@@ -300,20 +285,13 @@ mod tests {
 
     #[test]
     fn text_of_one_read_stays_together() {
-        assert_eq!(
-            keys(b"hi there\r"),
-            [Key::Text("hi there".into()), Key::Enter(EnterForm::Cr)]
-        );
+        assert_eq!(keys(b"hi there\r"), [Key::Text("hi there".into()), Key::Enter(EnterForm::Cr)]);
     }
 
     #[test]
     fn a_paste_may_come_in_any_pieces() {
         let whole = b"a\x1b[200~x\r\ny\tz\x1b[31m\x01\x1b[201~\r";
-        let expected = [
-            Key::Text("a".into()),
-            Key::Paste("x\ny    z".into()),
-            Key::Enter(EnterForm::Cr),
-        ];
+        let expected = [Key::Text("a".into()), Key::Paste("x\ny    z".into()), Key::Enter(EnterForm::Cr)];
         for cut in 0..whole.len() {
             let mut parser = KeyParser::default();
             let mut got = parser.feed(&whole[..cut]);
@@ -335,11 +313,7 @@ mod tests {
     fn the_three_forms_of_enter_are_told_apart() {
         assert_eq!(
             keys(b"\r\n\x1b[13u"),
-            [
-                Key::Enter(EnterForm::Cr),
-                Key::Enter(EnterForm::Lf),
-                Key::Enter(EnterForm::Csi)
-            ]
+            [Key::Enter(EnterForm::Cr), Key::Enter(EnterForm::Lf), Key::Enter(EnterForm::Csi)]
         );
         assert_eq!(keys(b"\x1b\r\x1b[13;2u"), [Key::NewLine, Key::NewLine]);
     }

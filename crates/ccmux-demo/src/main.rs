@@ -119,13 +119,8 @@ fn hooks_of(options: &Options, paths: &Paths) -> Result<Hooks, String> {
 
 /// The event loop: wait, take in all that has come, draw. Returns the exit code.
 fn live(agent: &mut Agent, painter: &mut Painter, received: &Receiver<Event>) -> u8 {
-    let mut screen = Screen {
-        painter,
-        title: String::new(),
-        drawn: None,
-        next_draw: Instant::now(),
-        due: false,
-    };
+    let mut screen =
+        Screen { painter, title: String::new(), drawn: None, next_draw: Instant::now(), due: false };
     loop {
         let now = Instant::now();
         agent.tick(now);
@@ -219,11 +214,7 @@ fn watch_signals(events: &Sender<Event>) -> Result<(), String> {
     let events = events.clone();
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            let event = if signal == SIGWINCH {
-                Event::Resized
-            } else {
-                Event::Signal(signal)
-            };
+            let event = if signal == SIGWINCH { Event::Resized } else { Event::Signal(signal) };
             if events.send(event).is_err() {
                 return;
             }

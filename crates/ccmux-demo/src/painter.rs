@@ -13,10 +13,7 @@ pub enum Painter {
 impl Painter {
     pub fn new(classic: bool) -> Self {
         if classic {
-            Self::Classic {
-                shown: Frame::default(),
-                drawn: false,
-            }
+            Self::Classic { shown: Frame::default(), drawn: false }
         } else {
             Self::Full { shown: Vec::new() }
         }
@@ -101,11 +98,7 @@ fn paint_classic(shown: &Frame, printed: &[String], frame: &Frame) -> String {
     // Row by row: tmux takes an erase of the whole screen for a reason to keep it in the history.
     let rows = shown.rows.len();
     for at in 0..rows {
-        bytes.push_str(if at + 1 < rows {
-            "\x1b[2K\x1b[1B"
-        } else {
-            "\x1b[2K"
-        });
+        bytes.push_str(if at + 1 < rows { "\x1b[2K\x1b[1B" } else { "\x1b[2K" });
     }
     if rows > 1 {
         bytes.push_str(&format!("\x1b[{}A", rows - 1));
@@ -130,10 +123,7 @@ mod tests {
     use super::*;
 
     fn frame(rows: &[&str]) -> Frame {
-        Frame {
-            rows: rows.iter().map(|row| (*row).to_owned()).collect(),
-            cursor: (0, 2),
-        }
+        Frame { rows: rows.iter().map(|row| (*row).to_owned()).collect(), cursor: (0, 2) }
     }
 
     #[test]

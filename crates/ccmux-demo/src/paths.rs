@@ -16,9 +16,7 @@ impl Paths {
 
     /// From the environment; the working directory must exist.
     pub fn from_environment() -> std::io::Result<Self> {
-        let config = std::env::var_os("CLAUDE_CONFIG_DIR")
-            .filter(|dir| !dir.is_empty())
-            .map(PathBuf::from);
+        let config = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/".into())).join(".claude");
         Ok(Self::new(config.unwrap_or_else(home), std::env::current_dir()?))
     }
@@ -43,10 +41,7 @@ impl Paths {
 
 /// A path as a directory name: everything but letters and digits becomes `-`.
 fn encoded(path: &Path) -> String {
-    path.to_string_lossy()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect()
+    path.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 #[cfg(test)]
@@ -60,9 +55,6 @@ mod tests {
             paths.transcript("abc"),
             Path::new("/home/user/.claude/projects/-home-user-my-proj/abc.jsonl")
         );
-        assert_eq!(
-            paths.state_file(7),
-            Path::new("/home/user/.claude/sessions/7.json")
-        );
+        assert_eq!(paths.state_file(7), Path::new("/home/user/.claude/sessions/7.json"));
     }
 }

@@ -82,17 +82,11 @@ impl From<&Value> for PayloadValue {
 }
 
 fn says_mode(event: &str) -> bool {
-    !matches!(
-        event,
-        "SessionStart" | "SessionEnd" | "Notification" | "StopFailure" | "SubagentStart"
-    )
+    !matches!(event, "SessionStart" | "SessionEnd" | "Notification" | "StopFailure" | "SubagentStart")
 }
 
 fn says_effort(event: &str) -> bool {
-    !matches!(
-        event,
-        "SessionStart" | "SessionEnd" | "Notification" | "UserPromptSubmit" | "SubagentStart"
-    )
+    !matches!(event, "SessionStart" | "SessionEnd" | "Notification" | "UserPromptSubmit" | "SubagentStart")
 }
 
 #[cfg(test)]
@@ -110,21 +104,9 @@ mod tests {
         let told = Told::default();
         let base = ["session_id", "transcript_path", "cwd"];
         let cases: [(&str, Option<&str>, &[&str]); 4] = [
-            (
-                "Stop",
-                Some("p"),
-                &["prompt_id", "permission_mode", "effort", "hook_event_name"],
-            ),
-            (
-                "UserPromptSubmit",
-                Some("p"),
-                &["prompt_id", "permission_mode", "hook_event_name"],
-            ),
-            (
-                "StopFailure",
-                Some("p"),
-                &["prompt_id", "effort", "hook_event_name"],
-            ),
+            ("Stop", Some("p"), &["prompt_id", "permission_mode", "effort", "hook_event_name"]),
+            ("UserPromptSubmit", Some("p"), &["prompt_id", "permission_mode", "hook_event_name"]),
+            ("StopFailure", Some("p"), &["prompt_id", "effort", "hook_event_name"]),
             ("SessionStart", None, &["hook_event_name"]),
         ];
         for (event, prompt, rest) in cases {

@@ -39,20 +39,13 @@ pub struct Outcome {
 
 /// Runs a command to its end, its time limit or its cancellation. Blocks; runs in a thread of its own.
 pub fn run(mut command: Command, input: Vec<u8>, limit: Duration, cancel: &Cancel) -> Outcome {
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // A group of its own, so that a stop reaches the shell's children too.
     command.process_group(0);
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(e) => {
-            return Outcome {
-                code: Some(127),
-                stderr: e.to_string(),
-                ..Outcome::default()
-            };
+            return Outcome { code: Some(127), stderr: e.to_string(), ..Outcome::default() };
         }
     };
     feed(&mut child, input);
@@ -63,11 +56,7 @@ pub fn run(mut command: Command, input: Vec<u8>, limit: Duration, cancel: &Cance
     for done in [out_done, err_done] {
         let _ = done.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
-    Outcome {
-        code,
-        stdout: text_of(&stdout),
-        stderr: text_of(&stderr),
-    }
+    Outcome { code, stdout: text_of(&stdout), stderr: text_of(&stderr) }
 }
 
 fn feed(child: &mut Child, input: Vec<u8>) {
@@ -100,10 +89,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> (Collected, mpsc::Receiv
 }
 
 fn text_of(collected: &Collected) -> String {
-    collected
-        .lock()
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
+    collected.lock().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
 fn wait(child: &mut Child, limit: Duration, cancel: &Cancel) -> Option<i32> {
@@ -112,9 +98,7 @@ fn wait(child: &mut Child, limit: Duration, cancel: &Cancel) -> Option<i32> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
-                return status
-                    .code()
-                    .or_else(|| status.signal().map(|signal| 128 + signal));
+                return status.code().or_else(|| status.signal().map(|signal| 128 + signal));
             }
             Err(_) => return None,
             Ok(None) if cancel.is_set() || Instant::now() >= until => {
@@ -158,37 +142,18 @@ mod tests {
     #[test]
     fn input_output_and_code_come_through() {
         let outcome = sh("cat; echo oops >&2; exit 3", b"hello", LONG, &Cancel::default());
-        assert_eq!(
-            outcome,
-            Outcome {
-                code: Some(3),
-                stdout: "hello".into(),
-                stderr: "oops\n".into()
-            }
-        );
+        assert_eq!(outcome, Outcome { code: Some(3), stdout: "hello".into(), stderr: "oops\n".into() });
     }
 
     #[test]
     fn a_child_that_reads_nothing_does_not_stop_us() {
-        assert_eq!(
-            sh("exit 0", &vec![b'x'; 1 << 20], LONG, &Cancel::default()).code,
-            Some(0)
-        );
+        assert_eq!(sh("exit 0", &vec![b'x'; 1 << 20], LONG, &Cancel::default()).code, Some(0));
     }
 
     #[test]
     fn a_limit_and_a_cancellation_end_the_whole_group() {
         let before = Instant::now();
-        assert_eq!(
-            sh(
-                "sleep 60 & sleep 60",
-                b"",
-                Duration::from_millis(50),
-                &Cancel::default()
-            )
-            .code,
-            None
-        );
+        assert_eq!(sh("sleep 60 & sleep 60", b"", Duration::from_millis(50), &Cancel::default()).code, None);
         let cancel = Cancel::default();
         cancel.cancel();
         assert_eq!(sh("sleep 60", b"", LONG, &cancel).code, None);

@@ -47,11 +47,7 @@ struct Layout {
 
 impl Draft {
     pub fn of(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            cursor: text.len(),
-            pastes: BTreeMap::new(),
-        }
+        Self { text: text.to_owned(), cursor: text.len(), pastes: BTreeMap::new() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -99,10 +95,7 @@ impl PromptBox {
 
     /// The box holds a collapsed paste.
     pub fn holds_paste(&self) -> bool {
-        self.draft
-            .pastes
-            .keys()
-            .any(|label| self.draft.text.ends_with(label.as_str()))
+        self.draft.pastes.keys().any(|label| self.draft.text.ends_with(label.as_str()))
     }
 
     /// The last character before the cursor is a backslash, so Enter means a new line.
@@ -125,11 +118,7 @@ impl PromptBox {
             return self.insert(&text.nfc().collect::<String>());
         }
         self.last_paste += 1;
-        let lines = if newlines > 0 {
-            format!(" +{newlines} lines")
-        } else {
-            String::new()
-        };
+        let lines = if newlines > 0 { format!(" +{newlines} lines") } else { String::new() };
         let label = format!("{LABEL}{}{lines}]", self.last_paste);
         self.insert(&label);
         self.draft.pastes.insert(label, text.to_owned());
@@ -145,14 +134,8 @@ impl PromptBox {
 
     pub fn backspace(&mut self) {
         let head = &self.draft.text[..self.draft.cursor];
-        let label = self
-            .draft
-            .pastes
-            .keys()
-            .find(|label| head.ends_with(label.as_str()));
-        let len = label
-            .map(String::len)
-            .or_else(|| head.graphemes(true).next_back().map(str::len));
+        let label = self.draft.pastes.keys().find(|label| head.ends_with(label.as_str()));
+        let len = label.map(String::len).or_else(|| head.graphemes(true).next_back().map(str::len));
         if let Some(len) = len {
             self.remove(self.draft.cursor - len..self.draft.cursor);
         }
@@ -194,19 +177,13 @@ impl PromptBox {
 
     pub fn end(&mut self, width: usize) {
         let row = self.cursor_row(width);
-        self.draft.cursor = self
-            .layout
-            .rows
-            .get(row)
-            .map_or(self.draft.text.len(), |row| row.end);
+        self.draft.cursor = self.layout.rows.get(row).map_or(self.draft.text.len(), |row| row.end);
     }
 
     /// One row up (`-1`) or down (`1`), to about the same column.
     pub fn vertical(&mut self, rows: isize, width: usize) {
         let (row, column) = self.cursor_at(width);
-        let target = row
-            .saturating_add_signed(rows)
-            .min(self.layout.rows.len().saturating_sub(1));
+        let target = row.saturating_add_signed(rows).min(self.layout.rows.len().saturating_sub(1));
         let Some(range) = self.layout.rows.get(target).filter(|_| target != row).cloned() else {
             return;
         };
@@ -246,10 +223,7 @@ impl PromptBox {
 
     fn cursor_row(&mut self, width: usize) -> usize {
         self.lay_out(width);
-        self.layout
-            .rows
-            .partition_point(|row| row.start <= self.draft.cursor)
-            .saturating_sub(1)
+        self.layout.rows.partition_point(|row| row.start <= self.draft.cursor).saturating_sub(1)
     }
 
     fn remove(&mut self, range: Range<usize>) {
@@ -268,28 +242,21 @@ impl PromptBox {
     fn lay_out(&mut self, width: usize) {
         let layout = &mut self.layout;
         if layout.width != width {
-            *layout = Layout {
-                width,
-                ..Layout::default()
-            };
+            *layout = Layout { width, ..Layout::default() };
         }
         if layout.complete {
             return;
         }
         // Only the line that was edited and those after it are laid out again.
         let valid = layout.valid_to.min(self.draft.text.len());
-        let line_start = self.draft.text.as_bytes()[..valid]
-            .iter()
-            .rposition(|b| *b == b'\n')
-            .map_or(0, |at| at + 1);
+        let line_start =
+            self.draft.text.as_bytes()[..valid].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let kept = layout.rows.partition_point(|row| row.start < line_start);
         layout.rows.truncate(kept);
         let mut start = line_start;
         for line in self.draft.text[line_start..].split('\n') {
             let rows = wrap::rows_of(line, width);
-            layout
-                .rows
-                .extend(rows.into_iter().map(|row| start + row.start..start + row.end));
+            layout.rows.extend(rows.into_iter().map(|row| start + row.start..start + row.end));
             start += line.len() + 1;
         }
         layout.valid_to = self.draft.text.len();
@@ -373,10 +340,7 @@ mod tests {
             prompt.kill_row(10);
             seen.push(prompt.text().to_owned());
         }
-        assert_eq!(
-            seen,
-            ["alpha beta gamma\n", "alpha beta gamma", "alpha beta ", ""]
-        );
+        assert_eq!(seen, ["alpha beta gamma\n", "alpha beta gamma", "alpha beta ", ""]);
     }
 
     #[test]

@@ -77,10 +77,9 @@ pub struct Frame {
 pub fn prompt_block(prompt: &mut PromptBox, looks: &Looks, size: Size) -> Block {
     let mut block = Block::default();
     if let Some((glyph, text)) = &looks.spinner {
-        block.rows.push(format!(
-            "{SPINNER}{glyph} {}{RESET}",
-            wrap::fit(text, size.columns.saturating_sub(2))
-        ));
+        block
+            .rows
+            .push(format!("{SPINNER}{glyph} {}{RESET}", wrap::fit(text, size.columns.saturating_sub(2))));
     }
     block.rows.push(hint_row(looks.hint.as_deref(), size.columns));
     let view = BoxView::of(prompt, size);
@@ -111,12 +110,7 @@ impl BoxView {
         let total = prompt.rows(size.text_width()).len().max(1);
         let shown = total.min(size.box_rows());
         let top = row.saturating_sub(shown / 2).min(total - shown);
-        Self {
-            top,
-            shown,
-            below: total - shown - top,
-            cursor: (row - top, column),
-        }
+        Self { top, shown, below: total - shown - top, cursor: (row - top, column) }
     }
 }
 
@@ -153,10 +147,7 @@ fn with_cursor(row: &str, at: usize) -> String {
 fn placeholder_text(placeholder: &str, width: usize) -> String {
     let shown = wrap::fit(placeholder, width);
     let first = shown.graphemes(true).next().unwrap_or(" ");
-    format!(
-        "{INVERSE}{first}{RESET}{DIM}{}{RESET}",
-        shown.get(first.len()..).unwrap_or_default()
-    )
+    format!("{INVERSE}{first}{RESET}{DIM}{}{RESET}", shown.get(first.len()..).unwrap_or_default())
 }
 
 fn hint_row(hint: Option<&str>, width: usize) -> String {
@@ -251,19 +242,13 @@ mod tests {
             .collect()
     }
 
-    const SIZE: Size = Size {
-        columns: 40,
-        rows: 24,
-    };
+    const SIZE: Size = Size { columns: 40, rows: 24 };
 
     #[test]
     fn an_empty_box_stands_between_rules() {
         let rows = block("", &Looks::default(), SIZE);
         let line = "─".repeat(40);
-        assert_eq!(
-            rows,
-            ["", &line, "❯", &line, "  ⏵⏵ bypass permissions on (shift+tab…"]
-        );
+        assert_eq!(rows, ["", &line, "❯", &line, "  ⏵⏵ bypass permissions on (shift+tab…"]);
     }
 
     #[test]
@@ -271,10 +256,7 @@ mod tests {
         let text: Vec<String> = (1..=20).map(|n| format!("line {n}")).collect();
         let rows = block(&text.join("\n"), &Looks::default(), SIZE);
         assert_eq!(rows[1], format!("─── ↑ 13 more {}", "─".repeat(26)));
-        assert_eq!(
-            rows[2..9],
-            (14..=20).map(|n| format!("  line {n}")).collect::<Vec<_>>()
-        );
+        assert_eq!(rows[2..9], (14..=20).map(|n| format!("  line {n}")).collect::<Vec<_>>());
         assert!(!rows.concat().contains('❯'));
     }
 
@@ -282,10 +264,7 @@ mod tests {
     fn the_view_follows_the_cursor_as_in_the_real_box() {
         let mut prompt = PromptBox::default();
         prompt.insert(&vec!["x"; 102].join("\n"));
-        let size = Size {
-            columns: 120,
-            rows: 40,
-        };
+        let size = Size { columns: 120, rows: 40 };
         prompt.vertical(-13, size.text_width());
         let view = BoxView::of(&mut prompt, size);
         assert_eq!((view.top, view.shown, view.below, view.cursor.0), (81, 15, 6, 7));
@@ -295,25 +274,16 @@ mod tests {
 
     #[test]
     fn a_narrow_footer_loses_the_words_on_shift_tab_first() {
-        let at = |width| {
-            plain(&footer_row(&Footer::Interruptible { manual: false }, width))
-                .trim_end()
-                .to_owned()
-        };
-        assert_eq!(
-            at(100),
-            "  ⏵⏵ bypass permissions on (shift+tab to cycle) · esc to interrupt"
-        );
+        let at =
+            |width| plain(&footer_row(&Footer::Interruptible { manual: false }, width)).trim_end().to_owned();
+        assert_eq!(at(100), "  ⏵⏵ bypass permissions on (shift+tab to cycle) · esc to interrupt");
         assert_eq!(at(60), "  ⏵⏵ bypass permissions on · esc to interrupt");
         assert_eq!(at(40), "  ⏵⏵ bypass permissions on · esc to i…");
     }
 
     #[test]
     fn a_placeholder_is_dim_behind_an_inverse_cell() {
-        let looks = Looks {
-            placeholder: Some("Try it".into()),
-            ..Looks::default()
-        };
+        let looks = Looks { placeholder: Some("Try it".into()), ..Looks::default() };
         let rows = prompt_block(&mut PromptBox::default(), &looks, SIZE).rows;
         assert_eq!(rows[2], "❯\u{a0}\x1b[7mT\x1b[0m\x1b[2mry it\x1b[0m");
     }
@@ -325,15 +295,8 @@ mod tests {
                 let size = Size { columns, rows };
                 let mut prompt = PromptBox::default();
                 prompt.insert(&"wörd 字 ".repeat(30));
-                let looks = Looks {
-                    spinner: Some(('✻', "Churning…".into())),
-                    ..Looks::default()
-                };
-                let frame = full_frame(
-                    vec!["x".into(); 50],
-                    prompt_block(&mut prompt, &looks, size),
-                    size,
-                );
+                let looks = Looks { spinner: Some(('✻', "Churning…".into())), ..Looks::default() };
+                let frame = full_frame(vec!["x".into(); 50], prompt_block(&mut prompt, &looks, size), size);
                 assert_eq!(frame.rows.len(), rows);
                 assert!(frame.cursor.0 < rows, "{size:?}");
             }

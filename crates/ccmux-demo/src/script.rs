@@ -48,12 +48,7 @@ pub struct Call {
 
 impl Call {
     pub fn new(name: &str, input: Value) -> Self {
-        Self {
-            id: ids::prefixed("toolu_", 20),
-            name: name.to_owned(),
-            input,
-            always_asks: false,
-        }
+        Self { id: ids::prefixed("toolu_", 20), name: name.to_owned(), input, always_asks: false }
     }
 
     /// A field of the input, as text.
@@ -78,10 +73,9 @@ impl Block {
 pub fn of_prompt(prompt: &str) -> VecDeque<Step> {
     let steps = match Word::of(prompt) {
         Word::Say(text) => answer(vec![Block::Text(text)]),
-        Word::Think(text) => answer(vec![
-            Block::Thinking("Let me think about it.".into()),
-            Block::Text(text),
-        ]),
+        Word::Think(text) => {
+            answer(vec![Block::Thinking("Let me think about it.".into()), Block::Text(text)])
+        }
         Word::Slow(seconds) => slow(seconds),
         Word::Silent(seconds) => late(seconds, format!("was silent {seconds:?}")),
         Word::Ping(seconds) => late(seconds, "after the pings".into()),
@@ -116,10 +110,7 @@ fn answer(blocks: Vec<Block>) -> Vec<Step> {
 }
 
 fn late(seconds: f64, text: String) -> Vec<Step> {
-    vec![
-        Step::Wait(words::seconds(seconds)),
-        Step::Message(vec![Block::Text(text)]),
-    ]
+    vec![Step::Wait(words::seconds(seconds)), Step::Message(vec![Block::Text(text)])]
 }
 
 fn gap(seconds: f64) -> Vec<Step> {
@@ -153,25 +144,15 @@ fn bash(command: &str) -> Call {
 fn call(word: Word) -> Vec<Block> {
     let call = match word {
         Word::Bash(command) => bash(&command),
-        Word::Perm(command) => Call {
-            always_asks: true,
-            ..bash(&command)
-        },
+        Word::Perm(command) => Call { always_asks: true, ..bash(&command) },
         Word::Full(command) => {
             let (thought, said) = ("I need a command.".into(), "Running it.".into());
-            return vec![
-                Block::Thinking(thought),
-                Block::Text(said),
-                Block::Call(bash(&command)),
-            ];
+            return vec![Block::Thinking(thought), Block::Text(said), Block::Call(bash(&command))];
         }
         Word::Edit(path) => Call::new("Write", json!({"file_path": path, "content": "hello\nworld\n"})),
         Word::Mcp(text) => {
             let (channel, message) = text.split_once(' ').unwrap_or((&text, ""));
-            Call::new(
-                "mcp__ccmux__send_to_channel",
-                json!({"channel": channel, "message": message}),
-            )
+            Call::new("mcp__ccmux__send_to_channel", json!({"channel": channel, "message": message}))
         }
         Word::Ask(question) => Call::new("AskUserQuestion", question_input(&question)),
         Word::Plan(plan) => {
@@ -179,18 +160,11 @@ fn call(word: Word) -> Vec<Block> {
             Call::new("ExitPlanMode", json!({"plan": format!("# Plan\n1. {plan}")}))
         }
         Word::Task(prompt) => {
-            let prompt = if prompt.is_empty() {
-                "say: sub done".to_owned()
-            } else {
-                prompt
-            };
+            let prompt = if prompt.is_empty() { "say: sub done".to_owned() } else { prompt };
             let input = json!({
                 "description": "mock sub-agent", "prompt": prompt, "subagent_type": "general-purpose",
             });
-            return vec![
-                Block::Text("Delegating.".into()),
-                Block::Call(Call::new("Agent", input)),
-            ];
+            return vec![Block::Text("Delegating.".into()), Block::Call(Call::new("Agent", input))];
         }
         Word::Tool(text) => {
             let (name, input) = text.split_once(' ').unwrap_or((&text, "{}"));
@@ -202,11 +176,7 @@ fn call(word: Word) -> Vec<Block> {
 }
 
 fn question_input(question: &str) -> Value {
-    let question = if question.is_empty() {
-        "Which one?"
-    } else {
-        question
-    };
+    let question = if question.is_empty() { "Which one?" } else { question };
     json!({"questions": [{
         "question": question, "header": "Choice", "multiSelect": false,
         "options": [{"label": "Alpha", "description": "first"}, {"label": "Beta", "description": "second"}],
@@ -218,12 +188,8 @@ mod tests {
     use super::*;
 
     fn text_of(prompt: &str) -> String {
-        let Some(Step::Message(blocks)) = of_prompt(prompt).pop_back() else {
-            panic!("no message")
-        };
-        let Some(Block::Text(text)) = blocks.last().cloned() else {
-            panic!("no text")
-        };
+        let Some(Step::Message(blocks)) = of_prompt(prompt).pop_back() else { panic!("no message") };
+        let Some(Block::Text(text)) = blocks.last().cloned() else { panic!("no text") };
         text
     }
 
@@ -238,9 +204,7 @@ mod tests {
 
     #[test]
     fn full_has_a_thought_a_text_and_a_call() {
-        let Some(Step::Message(blocks)) = of_prompt("full: ls").pop_back() else {
-            panic!("no message")
-        };
+        let Some(Step::Message(blocks)) = of_prompt("full: ls").pop_back() else { panic!("no message") };
         assert!(
             matches!(&blocks[..], [Block::Thinking(_), Block::Text(_), Block::Call(call)] if call.text("command") == "ls")
         );

@@ -50,11 +50,7 @@ impl Opened {
     }
 
     fn fresh(session: String, source: &'static str) -> Self {
-        Self {
-            session,
-            source,
-            ..Self::default()
-        }
+        Self { session, source, ..Self::default() }
     }
 
     fn resume(transcript: &Path, id: &str) -> Option<Self> {
@@ -63,10 +59,7 @@ impl Opened {
         let written = transcript.metadata().and_then(|meta| meta.modified()).ok();
         let since = written.and_then(|written| SystemTime::now().duration_since(written).ok());
         opened.seconds_since = since.unwrap_or_default().as_secs();
-        for line in text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        {
+        for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             opened.take_in(&line);
         }
         let surplus = opened.said.len().saturating_sub(SHOWN_AGAIN);
@@ -98,14 +91,10 @@ impl Opened {
 
 fn newest(project: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(project).ok()?.flatten();
-    let transcripts = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
-    transcripts.max_by_key(|path| {
-        path.metadata()
-            .and_then(|meta| meta.modified())
-            .unwrap_or(SystemTime::UNIX_EPOCH)
-    })
+    let transcripts =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    transcripts
+        .max_by_key(|path| path.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
 #[cfg(test)]
@@ -130,14 +119,8 @@ mod tests {
         let paths = spoken(directory.path(), "abc");
         for wanted in [Conversation::Resume("abc".into()), Conversation::Newest] {
             let opened = Opened::open(&wanted, &paths).unwrap();
-            assert_eq!(
-                (opened.session.as_str(), opened.source, opened.prompts),
-                ("abc", "resume", 1)
-            );
-            assert_eq!(
-                opened.said,
-                [(Mark::Prompt, "say: hi".into()), (Mark::Reply, "hi".into())]
-            );
+            assert_eq!((opened.session.as_str(), opened.source, opened.prompts), ("abc", "resume", 1));
+            assert_eq!(opened.said, [(Mark::Prompt, "say: hi".into()), (Mark::Reply, "hi".into())]);
             assert!(opened.parent.is_some());
         }
     }
@@ -147,10 +130,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let paths = Paths::new(directory.path().into(), "/y".into());
         let error = |wanted| Opened::open(&wanted, &paths).unwrap_err();
-        assert_eq!(
-            error(Conversation::Resume("n".into())),
-            "No conversation found with session ID: n"
-        );
+        assert_eq!(error(Conversation::Resume("n".into())), "No conversation found with session ID: n");
         assert_eq!(error(Conversation::Newest), "No conversation found to continue");
         let used = spoken(directory.path(), "abc");
         let error = Opened::open(&Conversation::Named("abc".into()), &used).unwrap_err();

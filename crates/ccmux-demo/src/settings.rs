@@ -63,12 +63,7 @@ impl Hooks {
             let known = self.0.entry(event).or_default();
             for group in groups {
                 let matcher = group.matcher.unwrap_or_default();
-                known.extend(
-                    group
-                        .hooks
-                        .into_iter()
-                        .filter_map(|entry| entry.into_hook(&matcher)),
-                );
+                known.extend(group.hooks.into_iter().filter_map(|entry| entry.into_hook(&matcher)));
             }
         }
         Ok(())
@@ -77,22 +72,17 @@ impl Hooks {
     /// Adds what `--settings` was given: inline JSON or a file.
     pub fn add_argument(&mut self, argument: &str) -> Result<(), String> {
         if argument.trim_start().starts_with('{') {
-            return self
-                .add(argument)
-                .map_err(|e| format!("--settings is not valid JSON: {e}"));
+            return self.add(argument).map_err(|e| format!("--settings is not valid JSON: {e}"));
         }
         let text = std::fs::read_to_string(argument)
             .map_err(|e| format!("Settings file not found: {argument} ({e})"))?;
-        self.add(&text)
-            .map_err(|e| format!("{argument} is not valid: {e}"))
+        self.add(&text).map_err(|e| format!("{argument} is not valid: {e}"))
     }
 
     /// Adds the user's file; a missing one is no error.
     pub fn add_user_file(&mut self, path: &Path) -> Result<(), String> {
         match std::fs::read_to_string(path) {
-            Ok(text) => self
-                .add(&text)
-                .map_err(|e| format!("{} is not valid: {e}", path.display())),
+            Ok(text) => self.add(&text).map_err(|e| format!("{} is not valid: {e}", path.display())),
             Err(_) => Ok(()),
         }
     }
@@ -100,24 +90,15 @@ impl Hooks {
     /// Hooks of an event for a subject (a tool's name, a source, a reason; empty if it has none).
     pub fn of(&self, event: &str, subject: &str) -> Vec<Hook> {
         let hooks = self.0.get(event).map(Vec::as_slice).unwrap_or_default();
-        hooks
-            .iter()
-            .filter(|hook| matches(&hook.matcher, subject))
-            .cloned()
-            .collect()
+        hooks.iter().filter(|hook| matches(&hook.matcher, subject)).cloned().collect()
     }
 }
 
 impl Entry {
     fn into_hook(self, matcher: &str) -> Option<Hook> {
         // Other kinds (http, prompt) are not run here.
-        let command = self
-            .command
-            .filter(|_| self.kind == "command" || self.kind.is_empty())?;
-        let timeout = self
-            .timeout
-            .filter(|s| *s > 0.0 && *s < 86_400.0)
-            .map(Duration::from_secs_f64);
+        let command = self.command.filter(|_| self.kind == "command" || self.kind.is_empty())?;
+        let timeout = self.timeout.filter(|s| *s > 0.0 && *s < 86_400.0).map(Duration::from_secs_f64);
         Some(Hook {
             command,
             arguments: self.args,
@@ -130,13 +111,11 @@ impl Entry {
 
 /// A matcher is a list of alternatives, each whole or ending in `.*`; real Claude takes any regular expression.
 fn matches(matcher: &str, subject: &str) -> bool {
-    let one = |alternative: &str| match alternative
-        .strip_suffix(".*")
-        .or_else(|| alternative.strip_suffix('*'))
-    {
-        Some(head) => subject.starts_with(head),
-        None => alternative == subject,
-    };
+    let one =
+        |alternative: &str| match alternative.strip_suffix(".*").or_else(|| alternative.strip_suffix('*')) {
+            Some(head) => subject.starts_with(head),
+            None => alternative == subject,
+        };
     matcher.is_empty() || subject.is_empty() || matcher.split('|').any(|alternative| one(alternative.trim()))
 }
 
@@ -154,10 +133,7 @@ mod tests {
             .add_argument(r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"b","args":["c"],"timeout":2,"async":true}]}]}}"#)
             .unwrap();
         let stop = hooks.of("Stop", "");
-        assert_eq!(
-            stop.iter().map(|hook| hook.command.as_str()).collect::<Vec<_>>(),
-            ["a", "b"]
-        );
+        assert_eq!(stop.iter().map(|hook| hook.command.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(stop[0].timeout, DEFAULT_TIMEOUT);
         assert_eq!(stop[1].arguments.as_deref(), Some(&["c".to_owned()][..]));
         assert!(stop[1].detached && stop[1].timeout == Duration::from_secs(2));
@@ -178,17 +154,7 @@ mod tests {
 
     #[test]
     fn broken_settings_are_named() {
-        assert!(
-            Hooks::default()
-                .add_argument("{oops")
-                .unwrap_err()
-                .contains("--settings")
-        );
-        assert!(
-            Hooks::default()
-                .add_argument("/nowhere/x.json")
-                .unwrap_err()
-                .contains("/nowhere/x.json")
-        );
+        assert!(Hooks::default().add_argument("{oops").unwrap_err().contains("--settings"));
+        assert!(Hooks::default().add_argument("/nowhere/x.json").unwrap_err().contains("/nowhere/x.json"));
     }
 }

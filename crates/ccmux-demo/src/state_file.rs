@@ -64,10 +64,7 @@ impl StateFile {
             let _ = std::fs::create_dir_all(directory);
         }
         let fresh = self.path.with_extension("json.tmp");
-        if std::fs::write(&fresh, text)
-            .and_then(|()| std::fs::rename(&fresh, &self.path))
-            .is_ok()
-        {
+        if std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, &self.path)).is_ok() {
             self.last = Some(now);
         }
     }
@@ -100,10 +97,7 @@ fn proc_start() -> String {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The command's name may hold blanks and parentheses: fields are counted from its end (it is field 2).
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    after_name
-        .split(' ')
-        .nth(19)
-        .map_or_else(|| clock::unix_ms().to_string(), str::to_owned)
+    after_name.split(' ').nth(19).map_or_else(|| clock::unix_ms().to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -117,10 +111,7 @@ mod tests {
         let mut file = StateFile::new(path.clone(), Path::new("/x"), true);
         file.publish(Status::PermissionPrompt, "S");
         let read: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!(
-            (&read["status"], &read["waitingFor"]),
-            (&json!("waiting"), &json!("permission prompt"))
-        );
+        assert_eq!((&read["status"], &read["waitingFor"]), (&json!("waiting"), &json!("permission prompt")));
         assert_eq!(
             (&read["sessionId"], &read["kind"], &read["pid"]),
             (&json!("S"), &json!("interactive"), &json!(std::process::id()))

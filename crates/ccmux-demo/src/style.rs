@@ -31,10 +31,7 @@ pub fn rule(width: usize, colour: &str, label: Option<&str>) -> String {
         return format!("{colour}{}{RESET}", "─".repeat(width));
     };
     let rest = width - label.chars().count() - 5;
-    format!(
-        "{colour}───{RESET} {DIM}{label}{RESET} {colour}{}{RESET}",
-        "─".repeat(rest)
-    )
+    format!("{colour}───{RESET} {DIM}{label}{RESET} {colour}{}{RESET}", "─".repeat(rest))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ impl RawMode {
     pub fn enter() -> Result<Self, String> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return Err(
-                "stdin and stdout must be a terminal (run it in tmux, or in an interactive shell)".into(),
+                "stdin and stdout must be a terminal (run it in tmux, or in an interactive shell)".into()
             );
         }
         let before =
@@ -37,13 +37,9 @@ impl Drop for RawMode {
 
 /// Size of the pane; 80 by 24 where nobody knows.
 pub fn size() -> Size {
-    let (columns, rows) = termios::tcgetwinsize(std::io::stdout()).map_or((80, 24), |size| {
-        (usize::from(size.ws_col), usize::from(size.ws_row))
-    });
-    Size {
-        columns: if columns == 0 { 80 } else { columns },
-        rows: if rows == 0 { 24 } else { rows },
-    }
+    let (columns, rows) = termios::tcgetwinsize(std::io::stdout())
+        .map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    Size { columns: if columns == 0 { 80 } else { columns }, rows: if rows == 0 { 24 } else { rows } }
 }
 
 /// Writes at once; a terminal that has gone is told of by the reader.

@@ -25,11 +25,7 @@ pub struct Message {
 
 impl Default for Message {
     fn default() -> Self {
-        Self {
-            id: ids::prefixed("msg_", 20),
-            request: ids::prefixed("req_", 16),
-            blocks: 0,
-        }
+        Self { id: ids::prefixed("msg_", 20), request: ids::prefixed("req_", 16), blocks: 0 }
     }
 }
 
@@ -196,10 +192,8 @@ impl Transcript {
     }
 
     pub fn stop_hook_summary(&mut self, ran: &[(String, u64)], blocked: bool) {
-        let infos: Vec<Value> = ran
-            .iter()
-            .map(|(command, ms)| json!({"command": command, "durationMs": ms}))
-            .collect();
+        let infos: Vec<Value> =
+            ran.iter().map(|(command, ms)| json!({"command": command, "durationMs": ms})).collect();
         self.chained(&ids::uuid(), json!({
             "type": "system", "subtype": "stop_hook_summary", "hookCount": infos.len(), "hookInfos": infos,
             "hookErrors": [], "hookAdditionalContext": [], "preventedContinuation": false, "stopReason": "",
@@ -300,20 +294,14 @@ mod tests {
 
     fn lines(path: &Path) -> Vec<Value> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     #[test]
     fn a_turn_is_a_chain_of_lines_one_a_block() {
         let directory = tempfile::tempdir().unwrap();
-        let mut transcript = Transcript::new(
-            directory.path().join("p/s.jsonl"),
-            "s",
-            Path::new("/x"),
-            "default",
-        );
+        let mut transcript =
+            Transcript::new(directory.path().join("p/s.jsonl"), "s", Path::new("/x"), "default");
         assert!(!transcript.path.exists());
         transcript.prompt("P", "full: ls", "typed");
         let mut message = Message::default();
@@ -351,10 +339,7 @@ mod tests {
         }
         assert_eq!(lines[5]["apiBlockIndex"], 1);
         assert_eq!(lines[4]["message"]["id"], lines[5]["message"]["id"]);
-        assert_eq!(
-            (&lines[3]["promptId"], &lines[6]["promptId"]),
-            (&json!("P"), &json!("P"))
-        );
+        assert_eq!((&lines[3]["promptId"], &lines[6]["promptId"]), (&json!("P"), &json!("P")));
     }
 
     #[test]
@@ -363,12 +348,7 @@ mod tests {
         let mut transcript =
             Transcript::new(directory.path().join("s.jsonl"), "s", Path::new("/x"), "default");
         let hour = Duration::from_secs(3600);
-        transcript.block(
-            &mut Message::default(),
-            &json!({"type": "text"}),
-            Some("end_turn"),
-            hour,
-        );
+        transcript.block(&mut Message::default(), &json!({"type": "text"}), Some("end_turn"), hour);
         transcript.turn_duration(Duration::ZERO);
         assert!(lines(&transcript.path).is_empty());
         transcript.write_due(Instant::now() + 2 * hour);

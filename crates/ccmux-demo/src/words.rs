@@ -48,19 +48,12 @@ impl Word {
 
 /// Seconds as a duration; nonsense and more than a day count as zero.
 pub fn seconds(value: f64) -> Duration {
-    if (0.0..=86_400.0).contains(&value) {
-        Duration::from_secs_f64(value)
-    } else {
-        Duration::ZERO
-    }
+    if (0.0..=86_400.0).contains(&value) { Duration::from_secs_f64(value) } else { Duration::ZERO }
 }
 
 fn word_of_line(line: &str) -> Option<Word> {
     let line = line.trim_start();
-    let plain = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-        .map_or(line, |(_, rest)| rest);
+    let plain = line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(line, |(_, rest)| rest);
     let (verb, argument) = plain.trim_start().split_once(':')?;
     let text = argument.trim();
     let number = leading_number(text);
@@ -88,9 +81,7 @@ fn word_of_line(line: &str) -> Option<Word> {
 }
 
 fn leading_number(text: &str) -> f64 {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text[..end].parse().unwrap_or(0.0)
 }
 

@@ -10,11 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// Columns that a piece of text takes.
 pub fn columns(text: &str) -> usize {
-    if text.is_ascii() {
-        text.len()
-    } else {
-        text.graphemes(true).map(grapheme_columns).sum()
-    }
+    if text.is_ascii() { text.len() } else { text.graphemes(true).map(grapheme_columns).sum() }
 }
 
 /// Columns of one grapheme: never more than two, whatever it is made of.
@@ -25,13 +21,7 @@ pub fn grapheme_columns(grapheme: &str) -> usize {
 /// The rows of one line (no newline in it), as byte ranges; an empty line has one empty row.
 pub fn rows_of(line: &str, width: usize) -> Vec<Range<usize>> {
     let width = width.max(2);
-    let mut wrapper = Wrapper {
-        width,
-        rows: Vec::new(),
-        start: 0,
-        end: 0,
-        used: 0,
-    };
+    let mut wrapper = Wrapper { width, rows: Vec::new(), start: 0, end: 0, used: 0 };
     let mut at = 0;
     while at < line.len() {
         let rest = &line[at..];
@@ -67,11 +57,7 @@ impl Wrapper {
         let wide = columns(&line[word.clone()]);
         let room = self.width - self.used.min(self.width);
         if wide > room && self.used > 0 {
-            let breaks_here = if wide > self.width {
-                1 + (wide - room - 1) / self.width
-            } else {
-                1
-            };
+            let breaks_here = if wide > self.width { 1 + (wide - room - 1) / self.width } else { 1 };
             let breaks_fresh = (wide - 1) / self.width;
             // Same rule as the wrap-ansi package: a long word stays where it saves nothing to move it.
             if room == 0 || breaks_fresh < breaks_here {

@@ -9,20 +9,13 @@ use serde_json::{Value, json};
 const EMPTY_BOX: &str = "\n❯\u{a0}";
 
 fn types(lines: &[Value]) -> Vec<String> {
-    lines
-        .iter()
-        .map(|line| line["type"].as_str().unwrap_or_default().to_owned())
-        .collect()
+    lines.iter().map(|line| line["type"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 fn texts(lines: &[Value]) -> Vec<String> {
-    let blocks = lines
-        .iter()
-        .filter(|line| line["type"] == "assistant")
-        .map(|line| &line["message"]["content"][0]);
-    blocks
-        .filter_map(|block| block["text"].as_str().map(str::to_owned))
-        .collect()
+    let blocks =
+        lines.iter().filter(|line| line["type"] == "assistant").map(|line| &line["message"]["content"][0]);
+    blocks.filter_map(|block| block["text"].as_str().map(str::to_owned)).collect()
 }
 
 #[test]
@@ -30,20 +23,14 @@ fn a_fresh_agent_shows_its_box_between_rules_and_has_no_transcript() {
     let demo = Demo::ready();
     demo.wait_for_screen("bypass permissions on (shift+tab to cycle)");
     let rows: Vec<String> = demo.screen().lines().map(str::to_owned).collect();
-    let at = rows
-        .iter()
-        .position(|row| row.trim_end() == "❯")
-        .expect("the box");
+    let at = rows.iter().position(|row| row.trim_end() == "❯").expect("the box");
     assert!(rows[at].starts_with("❯\u{a0}"));
     assert!(rows[at - 1].starts_with("───") && rows[at + 1].starts_with("───"));
     assert_eq!(demo.title(), "✳ Demo");
     assert_eq!(demo.wait_for_event("SessionStart", 1)["source"], "startup");
     assert!(demo.transcript().is_empty());
     let state = demo.state().unwrap();
-    assert_eq!(
-        (&state["kind"], &state["entrypoint"]),
-        (&json!("interactive"), &json!("cli"))
-    );
+    assert_eq!((&state["kind"], &state["entrypoint"]), (&json!("interactive"), &json!("cli")));
 }
 
 #[test]
@@ -56,10 +43,7 @@ fn a_turn_fires_its_hooks_and_writes_its_lines() {
     assert_eq!(stop["last_assistant_message"], "done from-the-tool");
     assert_eq!(stop["prompt_id"], submitted["prompt_id"]);
     assert_eq!(demo.events("PreToolUse").len(), 1);
-    assert_eq!(
-        demo.events("PostToolUse")[0]["tool_response"]["stdout"],
-        "from-the-tool"
-    );
+    assert_eq!(demo.events("PostToolUse")[0]["tool_response"]["stdout"], "from-the-tool");
     demo.wait_for_status("idle");
     let lines = demo.transcript();
     let expected = [
@@ -119,16 +103,9 @@ fn prompts_queued_while_busy_become_one_next_turn() {
     assert_eq!(second["last_assistant_message"], "queued two");
     assert_ne!(second["prompt_id"], running);
     demo.wait_for_status("idle");
-    assert_eq!(
-        (demo.events("UserPromptSubmit").len(), demo.events("Stop").len()),
-        (3, 2)
-    );
+    assert_eq!((demo.events("UserPromptSubmit").len(), demo.events("Stop").len()), (3, 2));
     let lines = demo.transcript();
-    assert!(
-        lines
-            .iter()
-            .any(|line| line["message"]["content"] == "say: queued one\nsay: queued two")
-    );
+    assert!(lines.iter().any(|line| line["message"]["content"] == "say: queued one\nsay: queued two"));
 }
 
 #[test]
@@ -139,10 +116,7 @@ fn a_prompt_queued_during_a_tool_joins_the_running_turn() {
     demo.say("say: steered");
     demo.wait_for_event("UserPromptSubmit", 2);
     std::fs::write(demo.cwd().join("go"), "").unwrap();
-    assert_eq!(
-        demo.wait_for_event("Stop", 1)["last_assistant_message"],
-        "steered"
-    );
+    assert_eq!(demo.wait_for_event("Stop", 1)["last_assistant_message"], "steered");
     demo.wait_for_status("idle");
     assert_eq!(demo.events("Stop").len(), 1);
 }
@@ -156,16 +130,10 @@ fn a_permission_dialog_takes_the_place_of_the_box_until_it_is_answered() {
     demo.wait_for_screen("Do you want to proceed?");
     let screen = demo.screen();
     assert!(screen.contains("❯ 1. Yes") && screen.contains("Esc to cancel") && !screen.contains(EMPTY_BOX));
-    assert_eq!(
-        demo.wait_for_event("PermissionRequest", 1)["tool_input"]["command"],
-        "echo permitted"
-    );
+    assert_eq!(demo.wait_for_event("PermissionRequest", 1)["tool_input"]["command"], "echo permitted");
     demo.paste("a message that must not be lost here");
     demo.press("Enter");
-    assert_eq!(
-        demo.wait_for_event("Stop", 1)["last_assistant_message"],
-        "done permitted"
-    );
+    assert_eq!(demo.wait_for_event("Stop", 1)["last_assistant_message"], "done permitted");
     assert_eq!(demo.events("UserPromptSubmit").len(), 1);
 }
 
@@ -174,24 +142,15 @@ fn a_hook_may_answer_the_permission_before_the_human() {
     let demo = Demo::new();
     let allow =
         r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow"}}}"#;
-    demo.user_hook(
-        "PermissionRequest",
-        &format!("until test -e go; do sleep 0.05; done; echo '{allow}'"),
-    );
+    demo.user_hook("PermissionRequest", &format!("until test -e go; do sleep 0.05; done; echo '{allow}'"));
     demo.start(&[], &[("CCMUX_DEMO_PERMISSIONS", "ask")]);
     demo.wait_for_status("idle");
     demo.say("edit: new.txt");
     demo.wait_for_screen("Do you want to create new.txt?");
-    assert_eq!(
-        demo.wait_for_event("PermissionRequest", 1)["permission_mode"],
-        "default"
-    );
+    assert_eq!(demo.wait_for_event("PermissionRequest", 1)["permission_mode"], "default");
     std::fs::write(demo.cwd().join("go"), "").unwrap();
     demo.wait_for_event("Stop", 1);
-    assert_eq!(
-        std::fs::read_to_string(demo.cwd().join("new.txt")).unwrap(),
-        "hello\nworld\n"
-    );
+    assert_eq!(std::fs::read_to_string(demo.cwd().join("new.txt")).unwrap(), "hello\nworld\n");
 }
 
 #[test]
@@ -214,12 +173,7 @@ fn a_question_is_answered_by_a_digit_or_by_a_hook() {
     demo.wait_for_screen("Enter to select · ↑/↓ to navigate · Esc to cancel");
     demo.press("2");
     let stop = demo.wait_for_event("Stop", 1);
-    assert!(
-        stop["last_assistant_message"]
-            .as_str()
-            .unwrap()
-            .contains("\"Which colour?\"=\"Beta\"")
-    );
+    assert!(stop["last_assistant_message"].as_str().unwrap().contains("\"Which colour?\"=\"Beta\""));
     demo.press("/exit");
     demo.press("Enter");
     demo.wait_for_exit();
@@ -229,12 +183,7 @@ fn a_question_is_answered_by_a_digit_or_by_a_hook() {
     demo.wait_for_status("idle");
     demo.say("ask: Which?");
     let stop = demo.wait_for_event("Stop", 2);
-    assert!(
-        stop["last_assistant_message"]
-            .as_str()
-            .unwrap()
-            .contains("\"Which?\"=\"Alpha\"")
-    );
+    assert!(stop["last_assistant_message"].as_str().unwrap().contains("\"Which?\"=\"Alpha\""));
 }
 
 #[test]
@@ -258,25 +207,11 @@ fn a_stop_hook_that_blocks_makes_the_turn_go_on() {
 fn a_background_task_stops_the_leader_first_and_prompts_again() {
     let demo = Demo::ready();
     demo.say("task: say: sub done");
-    assert_eq!(
-        demo.wait_for_event("Stop", 1)["background_tasks"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
-    assert_eq!(
-        demo.wait_for_event("SubagentStop", 1)["last_assistant_message"],
-        "sub done"
-    );
+    assert_eq!(demo.wait_for_event("Stop", 1)["background_tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(demo.wait_for_event("SubagentStop", 1)["last_assistant_message"], "sub done");
     let prompt = demo.wait_for_event("UserPromptSubmit", 2)["prompt"].clone();
     assert!(prompt.as_str().unwrap().starts_with("<task-notification>"));
-    assert!(
-        demo.wait_for_event("Stop", 2)["background_tasks"]
-            .as_array()
-            .unwrap()
-            .is_empty()
-    );
+    assert!(demo.wait_for_event("Stop", 2)["background_tasks"].as_array().unwrap().is_empty());
 }
 
 #[test]
@@ -288,19 +223,13 @@ fn a_resumed_conversation_keeps_its_id_and_its_transcript() {
     let session = demo.state().unwrap()["sessionId"].as_str().unwrap().to_owned();
     demo.say("/exit");
     assert_eq!(demo.wait_for_exit(), 0);
-    assert_eq!(
-        demo.wait_for_event("SessionEnd", 1)["reason"],
-        "prompt_input_exit"
-    );
+    assert_eq!(demo.wait_for_event("SessionEnd", 1)["reason"], "prompt_input_exit");
     assert!(demo.state().is_none());
     for (nth, arguments) in [(2, vec!["--resume", &session]), (3, vec!["--continue"])] {
         demo.start(&arguments, &[]);
         demo.wait_for_screen("● remembered");
         let start = demo.wait_for_event("SessionStart", nth);
-        assert_eq!(
-            (&start["source"], &start["session_id"]),
-            (&json!("resume"), &json!(session))
-        );
+        assert_eq!((&start["source"], &start["session_id"]), (&json!("resume"), &json!(session)));
         demo.wait_for_status("idle");
         demo.say(&format!("say: turn {nth}"));
         demo.wait_for_event("Stop", nth);
@@ -319,10 +248,7 @@ fn clear_begins_another_session_in_the_same_process() {
     assert_eq!(demo.wait_for_event("SessionEnd", 1)["reason"], "clear");
     let start = demo.wait_for_event("SessionStart", 2);
     assert_eq!(start["source"], "clear");
-    demo.wait("the new id", || {
-        demo.state()
-            .is_some_and(|state| state["sessionId"] == start["session_id"])
-    });
+    demo.wait("the new id", || demo.state().is_some_and(|state| state["sessionId"] == start["session_id"]));
     assert_eq!(demo.state().unwrap()["pid"], before["pid"]);
     assert_ne!(start["session_id"], before["sessionId"]);
 }
@@ -334,11 +260,7 @@ fn a_draft_survives_a_resize_and_a_long_one_scrolls() {
     demo.wait_for_screen("❯\u{a0}my draft");
     demo.resize(50, 20);
     demo.wait("the box in its new place", || {
-        demo.screen()
-            .lines()
-            .rev()
-            .nth(2)
-            .is_some_and(|row| row.starts_with("❯\u{a0}my draft"))
+        demo.screen().lines().rev().nth(2).is_some_and(|row| row.starts_with("❯\u{a0}my draft"))
     });
     for line in 1..=40 {
         demo.paste(&format!("\nline {line}"));
@@ -346,10 +268,7 @@ fn a_draft_survives_a_resize_and_a_long_one_scrolls() {
     demo.wait_for_screen("↑ 36 more");
     assert!(!demo.screen().contains("❯\u{a0}"));
     demo.press("Enter");
-    let prompt = demo.wait_for_event("UserPromptSubmit", 1)["prompt"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let prompt = demo.wait_for_event("UserPromptSubmit", 1)["prompt"].as_str().unwrap().to_owned();
     assert!(prompt.starts_with("my draft\nline 1\n") && prompt.ends_with("\nline 40"));
 }
 
@@ -404,10 +323,7 @@ fn a_signal_ends_it_with_the_usual_code_and_takes_the_state_away() {
     for (signal, code) in [("-TERM", 143), ("-HUP", 129), ("-INT", 0)] {
         let demo = Demo::ready();
         let pid = demo.state().unwrap()["pid"].to_string();
-        std::process::Command::new("kill")
-            .args([signal, &pid])
-            .status()
-            .unwrap();
+        std::process::Command::new("kill").args([signal, &pid]).status().unwrap();
         assert_eq!(demo.wait_for_exit(), code);
         assert_eq!(demo.wait_for_event("SessionEnd", 1)["reason"], "other");
         assert!(demo.state().is_none());
@@ -427,11 +343,7 @@ fn fault_switches_break_what_they_say() {
     let demo = Demo::new();
     demo.start(
         &[],
-        &[
-            ("CCMUX_DEMO_SWALLOW_ENTER", "1"),
-            ("CCMUX_DEMO_HOOKS", "2"),
-            ("CCMUX_DEMO_HOOKS_DROP", "Stop"),
-        ],
+        &[("CCMUX_DEMO_SWALLOW_ENTER", "1"), ("CCMUX_DEMO_HOOKS", "2"), ("CCMUX_DEMO_HOOKS_DROP", "Stop")],
     );
     demo.wait_for_status("idle");
     demo.say("say: twice");
@@ -440,20 +352,14 @@ fn fault_switches_break_what_they_say() {
     demo.wait_for_event("UserPromptSubmit", 2);
     demo.wait_for_screen("● twice");
     demo.wait_for_status("idle");
-    assert_eq!(
-        (demo.events("UserPromptSubmit").len(), demo.events("Stop").len()),
-        (2, 0)
-    );
+    assert_eq!((demo.events("UserPromptSubmit").len(), demo.events("Stop").len()), (2, 0));
 }
 
 #[test]
 fn without_a_terminal_or_a_conversation_it_says_so() {
     for (arguments, expected) in [
         (&[][..], "must be a terminal"),
-        (
-            &["--resume", "none"],
-            "No conversation found with session ID: none",
-        ),
+        (&["--resume", "none"], "No conversation found with session ID: none"),
         (&["--continue"], "No conversation found to continue"),
         (&["--bogus"], "unknown option '--bogus'"),
     ] {

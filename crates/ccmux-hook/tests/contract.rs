@@ -27,10 +27,7 @@ const STOP: &str = r#"{"hook_event_name":"Stop","session_id":"s"}"#;
 fn hook(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccmux-hook"));
     command.env_clear().env("CCMUX_RUNTIME_DIR", dir);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -44,10 +41,7 @@ struct Ended {
 
 impl Ended {
     fn was_silent_and_quick(&self) {
-        assert_eq!(
-            (self.code, self.stdout.as_str(), self.stderr.as_str()),
-            (Some(0), "", "")
-        );
+        assert_eq!((self.code, self.stdout.as_str(), self.stderr.as_str()), (Some(0), "", ""));
         assert!(self.after < GENEROUS, "took {:?}", self.after);
     }
 }
@@ -62,12 +56,7 @@ fn end_of(child: Child, started: Instant) -> Ended {
     let after = started.elapsed();
     println!("exec to exit: {after:?}");
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended {
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-        code: output.status.code(),
-        after,
-    }
+    Ended { stdout: text(output.stdout), stderr: text(output.stderr), code: output.status.code(), after }
 }
 
 fn run(command: &mut Command, input: &[u8]) -> Ended {
@@ -78,10 +67,7 @@ fn run(command: &mut Command, input: &[u8]) -> Ended {
 }
 
 fn runtime_dir() -> TempDir {
-    tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o700))
-        .tempdir()
-        .unwrap()
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap()
 }
 
 /// A daemon that serves one hook in a thread of its own.
@@ -169,9 +155,7 @@ fn a_plain_ok_prints_nothing_and_the_frame_says_everything() {
     let dir = runtime_dir();
     let daemon = daemon(&dir, &[r#"{"ok":true}"#]);
     let mut command = hook(dir.path());
-    command
-        .env("CCMUX_SESSION_TOKEN", "secret")
-        .env("CLAUDE_PID", "4711");
+    command.env("CCMUX_SESSION_TOKEN", "secret").env("CLAUDE_PID", "4711");
     run(&mut command, STOP.as_bytes()).was_silent_and_quick();
     let payload = json!({"hook_event_name": "Stop", "session_id": "s"});
     let frame = json!({"v": 1, "type": "hook", "event": "Stop", "token": "secret", "claude_pid": 4711,
@@ -184,19 +168,12 @@ fn what_the_daemon_wants_printed_is_printed() {
     let dir = runtime_dir();
     let _daemon = daemon(&dir, &[r#"{"ok":true,"stdout":{"decision":"allow"}}"#]);
     let ended = run(&mut hook(dir.path()), STOP.as_bytes());
-    assert_eq!(
-        (ended.stdout.as_str(), ended.code),
-        ("{\"decision\":\"allow\"}\n", Some(0))
-    );
+    assert_eq!((ended.stdout.as_str(), ended.code), ("{\"decision\":\"allow\"}\n", Some(0)));
 }
 
 #[test]
 fn a_refusal_and_nonsense_print_nothing() {
-    for replies in [
-        &[r#"{"ok":false,"stdout":{"a":1}}"#],
-        &["hello"],
-        &[r#"{"ok":true,"stdout":{"#],
-    ] {
+    for replies in [&[r#"{"ok":false,"stdout":{"a":1}}"#], &["hello"], &[r#"{"ok":true,"stdout":{"#]] {
         let dir = runtime_dir();
         let _daemon = daemon(&dir, replies);
         run(&mut hook(dir.path()), STOP.as_bytes()).was_silent_and_quick();
@@ -207,14 +184,9 @@ fn a_refusal_and_nonsense_print_nothing() {
 fn told_to_wait_it_prints_what_comes_later() {
     let dir = runtime_dir();
     let (child, mut stream) = waiting_hook(&dir);
-    stream
-        .write_all(b"{\"ok\":true,\"stdout\":{\"behavior\":\"deny\"}}\n")
-        .unwrap();
+    stream.write_all(b"{\"ok\":true,\"stdout\":{\"behavior\":\"deny\"}}\n").unwrap();
     let ended = end_of(child, Instant::now());
-    assert_eq!(
-        (ended.stdout.as_str(), ended.code),
-        ("{\"behavior\":\"deny\"}\n", Some(0))
-    );
+    assert_eq!((ended.stdout.as_str(), ended.code), ("{\"behavior\":\"deny\"}\n", Some(0)));
 }
 
 #[test]
@@ -222,10 +194,7 @@ fn told_to_wait_it_leaves_when_the_time_is_up() {
     let dir = runtime_dir();
     let _daemon = daemon(&dir, &[r#"{"ok":true,"wait_s":1}"#]);
     let ended = run(&mut hook(dir.path()), STOP.as_bytes());
-    assert_eq!(
-        (ended.stdout.as_str(), ended.stderr.as_str(), ended.code),
-        ("", "", Some(0))
-    );
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str(), ended.code), ("", "", Some(0)));
     let bounds = Duration::from_secs(1)..Duration::from_secs(3);
     assert!(bounds.contains(&ended.after), "took {:?}", ended.after);
 }
@@ -236,21 +205,13 @@ fn waiting_hook(dir: &TempDir) -> (Child, UnixStream) {
     let mut child = hook(dir.path()).spawn().unwrap();
     feed(&mut child, STOP.as_bytes());
     let mut pending = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-    assert_eq!(
-        poll(&mut pending, PollTimeout::from(5_000_u16)),
-        Ok(1),
-        "the hook never came"
-    );
+    assert_eq!(poll(&mut pending, PollTimeout::from(5_000_u16)), Ok(1), "the hook never came");
     let (mut stream, _) = listener.accept().unwrap();
     read_request(&stream);
     stream.write_all(b"{\"ok\":true,\"wait_s\":60}\n").unwrap();
     // The person decides after the usual limit; silence is what the hook has to bear meanwhile.
     stream.set_read_timeout(Some(Duration::from_millis(600))).unwrap();
-    assert_eq!(
-        stream.read(&mut [0]).unwrap_err().kind(),
-        io::ErrorKind::WouldBlock,
-        "the hook left"
-    );
+    assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock, "the hook left");
     (child, stream)
 }
 
@@ -281,9 +242,7 @@ fn five_megabytes_arrive_whole() {
         let dir = runtime_dir();
         let daemon = daemon(&dir, &[r#"{"ok":true}"#]);
         run(&mut hook(dir.path()), input.as_bytes()).was_silent_and_quick();
-        daemon.heard()["payload"]["prompt"]
-            .as_str()
-            .is_some_and(|prompt| prompt == content)
+        daemon.heard()["payload"]["prompt"].as_str().is_some_and(|prompt| prompt == content)
     });
     assert!(whole);
 }
@@ -333,10 +292,7 @@ fn input_that_is_no_json_travels_as_text() {
         let daemon = daemon(&dir, &[r#"{"ok":true}"#]);
         run(&mut hook(dir.path()), input).was_silent_and_quick();
         let frame = daemon.heard();
-        assert_eq!(
-            (&frame["event"], &frame["payload"]),
-            (&json!(""), &json!(payload))
-        );
+        assert_eq!((&frame["event"], &frame["payload"]), (&json!(""), &json!(payload)));
     }
 }
 
@@ -362,10 +318,9 @@ fn a_closed_stdout_disturbs_nobody() {
 
 #[test]
 fn it_says_its_version_and_its_usage() {
-    for (flag, words) in [
-        ("--version", concat!("ccmux-hook ", env!("CARGO_PKG_VERSION"))),
-        ("--help", "Usage:"),
-    ] {
+    for (flag, words) in
+        [("--version", concat!("ccmux-hook ", env!("CARGO_PKG_VERSION"))), ("--help", "Usage:")]
+    {
         let dir = runtime_dir();
         let ended = run(hook(dir.path()).arg(flag), b"");
         assert!(ended.stdout.starts_with(words), "{}", ended.stdout);

@@ -95,6 +95,10 @@ pub enum Effect {
         /// For this batch.
         batch: BatchId,
     },
+    /// Put the human's draft away, remembering its text, if the pane still is what it was.
+    StashDraft,
+    /// The draft that was put away did not come back: tell people its text.
+    TellDraftLost,
     /// Look for the batch in the transcript, behind the offset of its paste.
     FindInTranscript {
         /// Which batch.

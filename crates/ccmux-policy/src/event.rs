@@ -133,6 +133,11 @@ pub enum Event {
         /// The first number not used before.
         next_batch: BatchId,
     },
+    /// An earlier daemon ran here: turns may have ended since, without anybody to publish them.
+    DaemonReturned {
+        /// Messages that were delivered and not answered.
+        unanswered: Vec<MessageId>,
+    },
     /// The pane holds an agent of an earlier daemon.
     AgentFound {
         /// Its process.
@@ -236,6 +241,13 @@ pub enum Event {
     EnterRefused {
         /// Which batch.
         batch: BatchId,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The human's draft was put away.
+    DraftStashed,
+    /// It was not; nothing was pressed.
+    StashRefused {
         /// Why, for people.
         reason: String,
     },

@@ -23,7 +23,7 @@ const LOOKS_CLOSE_WITHIN_MS: u64 = 2_500;
 /// The screen follows a state change within that time.
 const SCREEN_FOLLOWS_WITHIN_MS: u64 = 300;
 /// A look is good for a decision only that long: keys may come at any time.
-const LOOK_FRESH_FOR_MS: u64 = 250;
+const LOOK_FRESH_FOR_MS: u64 = 20;
 
 /// What the hooks said last.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -119,15 +119,9 @@ impl Evidence {
     /// A look was taken. `outdated`: something happened while it was taken.
     pub fn screen_seen(&mut self, seen: Seen, outdated: bool, now: Now) {
         let ready = seen.class == ScreenClass::Ready && !seen.copy_mode;
-        self.ready_since = if ready {
-            self.ready_since.or(Some(now.mono))
-        } else {
-            None
-        };
+        self.ready_since = if ready { self.ready_since.or(Some(now.mono)) } else { None };
         let empty = ready && seen.holds == BoxHolds::Nothing;
-        let unbroken = self
-            .box_empty_since
-            .filter(|_| now.mono.since(self.seen_at) <= LOOKS_CLOSE_WITHIN_MS);
+        let unbroken = self.box_empty_since.filter(|_| now.mono.since(self.seen_at) <= LOOKS_CLOSE_WITHIN_MS);
         self.box_empty_since = if empty { unbroken.or(Some(now.mono)) } else { None };
         self.seen = Some(seen);
         self.seen_at = now.mono;
@@ -138,11 +132,7 @@ impl Evidence {
     /// Notes since when Claude is idle; asked at every event, since a hook's word can yield by time alone.
     pub fn note_idle(&mut self, now: Now) {
         let idle = self.activity(now) == Activity::Idle;
-        self.idle_since = if idle {
-            self.idle_since.or(Some(now.mono))
-        } else {
-            None
-        };
+        self.idle_since = if idle { self.idle_since.or(Some(now.mono)) } else { None };
     }
 
     /// What hooks and state file say now, the screen as a help where one of them is silent.
@@ -177,16 +167,11 @@ impl Evidence {
     }
 
     fn screen_believed(&self) -> bool {
-        let needed = if self.hook == HookWord::Nothing {
-            0
-        } else {
-            SCREEN_BELIEVED_AFTER_MS
-        };
-        self.ready_since
-            .is_some_and(|since| self.seen_at.since(since) >= needed)
+        let needed = if self.hook == HookWord::Nothing { 0 } else { SCREEN_BELIEVED_AFTER_MS };
+        self.ready_since.is_some_and(|since| self.seen_at.since(since) >= needed)
     }
 
-    /// The last look, if nothing happened since and it is not older than 250 ms.
+    /// The last look, if nothing happened since and it is not older than 20 ms.
     pub fn fresh_look(&self, now: Now) -> Option<&Seen> {
         let fresh = !self.stale && now.mono.since(self.seen_at) <= LOOK_FRESH_FOR_MS;
         self.seen.as_ref().filter(|_| fresh)
@@ -224,10 +209,7 @@ impl Evidence {
 
     /// When a look is due because Claude became idle after the last one, which shows the past.
     pub fn idle_look_at(&self) -> Option<Mono> {
-        let outdated = self
-            .seen
-            .as_ref()
-            .is_some_and(|seen| seen.class != ScreenClass::Ready);
+        let outdated = self.seen.as_ref().is_some_and(|seen| seen.class != ScreenClass::Ready);
         self.idle_since
             .filter(|since| outdated && *since >= self.seen_at)
             .map(|since| since + SCREEN_FOLLOWS_WITHIN_MS)
@@ -258,12 +240,7 @@ impl Evidence {
         let screen = match &self.seen {
             None => "screen: not looked at yet".to_owned(),
             Some(seen) => {
-                format!(
-                    "screen: {:?}, the box holds {:?}, {}",
-                    seen.class,
-                    seen.holds,
-                    ago(self.seen_at)
-                )
+                format!("screen: {:?}, the box holds {:?}, {}", seen.class, seen.holds, ago(self.seen_at))
             }
         };
         let human = match self.seen.as_ref().and_then(|seen| seen.active_at) {
@@ -279,10 +256,7 @@ mod tests {
     use super::*;
 
     fn at(ms: u64) -> Now {
-        Now {
-            mono: Mono(ms),
-            ..Now::default()
-        }
+        Now { mono: Mono(ms), ..Now::default() }
     }
 
     fn ready() -> Seen {
@@ -307,11 +281,7 @@ mod tests {
         let mut evidence = Evidence::default();
         evidence.file_says(FileState::Busy, at(0));
         evidence.hook_over(at(100));
-        assert_eq!(
-            evidence.activity(at(200)),
-            Activity::Busy,
-            "other Stop hooks still run"
-        );
+        assert_eq!(evidence.activity(at(200)), Activity::Busy, "other Stop hooks still run");
         evidence.file_says(FileState::Idle, at(300));
         assert_eq!(evidence.activity(at(300)), Activity::Idle);
     }
@@ -330,15 +300,12 @@ mod tests {
     fn a_look_is_outdated_by_any_event_and_by_age() {
         let mut evidence = Evidence::default();
         evidence.screen_seen(ready(), false, at(0));
-        assert!(evidence.fresh_look(at(200)).is_some());
-        assert!(evidence.fresh_look(at(300)).is_none(), "too old");
+        assert!(evidence.fresh_look(at(20)).is_some());
+        assert!(evidence.fresh_look(at(21)).is_none(), "too old");
         evidence.screen_seen(ready(), false, at(400));
         evidence.outdate(at(401));
         assert!(evidence.fresh_look(at(402)).is_none(), "something happened");
         evidence.screen_seen(ready(), true, at(500));
-        assert!(
-            evidence.fresh_look(at(500)).is_none(),
-            "something happened while it was taken"
-        );
+        assert!(evidence.fresh_look(at(500)).is_none(), "something happened while it was taken");
     }
 }

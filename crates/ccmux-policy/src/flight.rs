@@ -121,15 +121,8 @@ impl Flight {
 
     /// A batch that an earlier daemon left in flight: the transcript is asked before anything else.
     pub fn found(batch: BatchId, messages: Vec<Message>, now: Mono) -> Self {
-        let stage = Stage::Searching {
-            due: now,
-            ordered: false,
-            last: false,
-        };
-        Self {
-            stage,
-            ..Self::begin(batch, messages, now)
-        }
+        let stage = Stage::Searching { due: now, ordered: false, last: false };
+        Self { stage, ..Self::begin(batch, messages, now) }
     }
 
     /// Its number.
@@ -176,9 +169,7 @@ impl Flight {
     pub fn enter_pressed(&mut self, now: Mono) {
         if self.stage == Stage::Entering {
             self.enters += 1;
-            self.stage = Stage::Awaiting {
-                until: now + RECEIPT_WITHIN_MS,
-            };
+            self.stage = Stage::Awaiting { until: now + RECEIPT_WITHIN_MS };
             self.search_if_gone(now);
         }
     }
@@ -186,9 +177,7 @@ impl Flight {
     /// Enter was not sent.
     pub fn enter_refused(&mut self, now: Mono) {
         if self.stage == Stage::Entering {
-            self.stage = Stage::Looking {
-                due: now + LOOK_AGAIN_MS,
-            };
+            self.stage = Stage::Looking { due: now + LOOK_AGAIN_MS };
             self.search_if_gone(now);
         }
     }
@@ -220,20 +209,13 @@ impl Flight {
 
     fn search_if_gone(&mut self, now: Mono) {
         if self.agent_gone {
-            self.stage = Stage::Searching {
-                due: now + LAST_HOOK_WITHIN_MS,
-                ordered: false,
-                last: true,
-            };
+            self.stage = Stage::Searching { due: now + LAST_HOOK_WITHIN_MS, ordered: false, last: true };
         }
     }
 
     /// The answer of the transcript.
     pub fn searched(&mut self, found: Found, prompt: Option<PromptId>, now: Mono) {
-        let Stage::Searching {
-            last, ordered: true, ..
-        } = self.stage
-        else {
+        let Stage::Searching { last, ordered: true, .. } = self.stage else {
             return;
         };
         match found {
@@ -256,16 +238,14 @@ impl Flight {
     /// The answer of a look that compared the box with this batch.
     pub fn seen(&mut self, seen: &Seen, now: Mono) {
         let Stage::Looking { .. } = self.stage else { return };
-        let again = Stage::Looking {
-            due: now + LOOK_AGAIN_MS,
-        };
+        let again = Stage::Looking { due: now + LOOK_AGAIN_MS };
         let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
         self.stage = match (seen.class, seen.holds) {
             (ScreenClass::Draft, BoxHolds::Ours) if typing_reaches_the_box => return self.ours(now),
             (ScreenClass::Ready, BoxHolds::Nothing) if typing_reaches_the_box => return self.empty(now),
-            (ScreenClass::Busy | ScreenClass::Queued, _) if self.enters > 0 => Stage::Awaiting {
-                until: now + RECEIPT_WITHIN_MS,
-            },
+            (ScreenClass::Busy | ScreenClass::Queued, _) if self.enters > 0 => {
+                Stage::Awaiting { until: now + RECEIPT_WITHIN_MS }
+            }
             _ => {
                 self.in_the_way_since.get_or_insert(now);
                 again
@@ -281,12 +261,9 @@ impl Flight {
             self.stage = Stage::Entering;
         } else {
             self.uncertain = Some(
-                self.uncertain
-                    .unwrap_or("Enter was pressed 3 times and the text still stands in the box"),
+                self.uncertain.unwrap_or("Enter was pressed 3 times and the text still stands in the box"),
             );
-            self.stage = Stage::Looking {
-                due: now + STRANDED_LOOK_MS,
-            };
+            self.stage = Stage::Looking { due: now + STRANDED_LOOK_MS };
         }
     }
 
@@ -295,15 +272,9 @@ impl Flight {
         let may_still_show = self.enters == 0 && now.since(self.pasted_at) < SHOWS_WITHIN_MS;
         // One look at an empty box is no proof that the text is gone: the screen may lag behind the keys.
         self.stage = if may_still_show || !self.saw_empty {
-            Stage::Looking {
-                due: now + LOOK_AGAIN_MS,
-            }
+            Stage::Looking { due: now + LOOK_AGAIN_MS }
         } else {
-            Stage::Searching {
-                due: now,
-                ordered: false,
-                last: true,
-            }
+            Stage::Searching { due: now, ordered: false, last: true }
         };
         self.saw_empty = true;
     }
@@ -333,11 +304,7 @@ impl Flight {
     }
 
     fn search_now(&mut self, now: Mono, last: bool) -> Need {
-        self.stage = Stage::Searching {
-            due: now,
-            ordered: true,
-            last,
-        };
+        self.stage = Stage::Searching { due: now, ordered: true, last };
         Need::Search
     }
 

@@ -161,14 +161,10 @@ pub fn ask(evidence: &Evidence, settings: &PolicySettings, now: Now) -> Gate {
 
 /// Events tell when a turn or a dialog ends; looks are the net beneath them, closer where a look already said ready.
 fn net_at(evidence: &Evidence, now: Now) -> Mono {
-    let ready = evidence
-        .last_look()
-        .is_some_and(|seen| seen.class == ScreenClass::Ready);
+    let ready = evidence.last_look().is_some_and(|seen| seen.class == ScreenClass::Ready);
     let pause = if ready { LOOK_AGAIN_MS } else { LOOK_WHILE_BUSY_MS };
     let look = evidence.looked_at().map_or(now.mono, |at| at + pause);
-    evidence
-        .hook_yields_at(now)
-        .map_or(look, |yields| yields.min(look))
+    evidence.hook_yields_at(now).map_or(look, |yields| yields.min(look))
 }
 
 fn ask_screen(seen: &Seen, evidence: &Evidence, settings: &PolicySettings, now: Now) -> Gate {
@@ -187,7 +183,8 @@ fn ask_screen(seen: &Seen, evidence: &Evidence, settings: &PolicySettings, now: 
         ScreenClass::Unknown => return closed(Reason::UnknownScreen, again),
         ScreenClass::Ready => {}
     }
-    if seen.holds != BoxHolds::Nothing || seen.press_enter {
+    // `press Enter to send` lingers above an emptied box: it means something only beside a text of ours.
+    if seen.holds != BoxHolds::Nothing {
         return closed(Reason::Draft, again);
     }
     if seen.vim_normal {
@@ -210,8 +207,6 @@ fn human_active(seen: &Seen, evidence: &Evidence, settings: &PolicySettings, now
     if ago >= threshold + ACTIVITY_RESOLUTION_MS {
         return None;
     }
-    let only_mouse = evidence
-        .box_empty_since()
-        .is_some_and(|since| now.mono.since(since) >= threshold);
+    let only_mouse = evidence.box_empty_since().is_some_and(|since| now.mono.since(since) >= threshold);
     (!only_mouse).then_some(Reason::Human { ago_s: ago / 1000 })
 }

@@ -49,12 +49,7 @@ pub struct Lifecycle {
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Self {
-            life: Life::Unknown,
-            quick_exits: 0,
-            restarts: 0,
-            first_start_done: false,
-        }
+        Self { life: Life::Unknown, quick_exits: 0, restarts: 0, first_start_done: false }
     }
 }
 
@@ -89,10 +84,7 @@ impl Lifecycle {
         self.quick_exits = if healthy { 0 } else { self.quick_exits + 1 };
         if status == ExitStatus::Code(0) && !settings.restart_on_exit {
             self.life = Life::Ended;
-            return Some(Exit {
-                pause_ms: None,
-                degraded_now: false,
-            });
+            return Some(Exit { pause_ms: None, degraded_now: false });
         }
         Some(self.pause(settings, now))
     }
@@ -106,13 +98,8 @@ impl Lifecycle {
 
     fn pause(&mut self, settings: &PolicySettings, now: Mono) -> Exit {
         let pause_ms = pause_before(self.quick_exits.max(1), settings);
-        self.life = Life::Pausing {
-            until: now + pause_ms,
-        };
-        Exit {
-            pause_ms: Some(pause_ms),
-            degraded_now: self.quick_exits == DEGRADED_AFTER_EXITS,
-        }
+        self.life = Life::Pausing { until: now + pause_ms };
+        Exit { pause_ms: Some(pause_ms), degraded_now: self.quick_exits == DEGRADED_AFTER_EXITS }
     }
 
     /// Whether it is to be started now; says so once.
@@ -160,10 +147,7 @@ impl Lifecycle {
 
     /// Forgets the crash loop of an agent that has been healthy for a minute.
     pub fn note_health(&mut self, now: Mono) {
-        if self
-            .running_since()
-            .is_some_and(|since| now.since(since) >= HEALTHY_AFTER_MS)
-        {
+        if self.running_since().is_some_and(|since| now.since(since) >= HEALTHY_AFTER_MS) {
             self.quick_exits = 0;
         }
     }
@@ -198,16 +182,13 @@ mod tests {
             .filter_map(|_| {
                 life.running(7, now);
                 now = now + 100;
-                life.exited(7, ExitStatus::Code(1), &settings, now)
-                    .map(|exit| exit.degraded_now)
+                life.exited(7, ExitStatus::Code(1), &settings, now).map(|exit| exit.degraded_now)
             })
             .collect();
         assert_eq!(told.iter().filter(|told| **told).count(), 1);
         assert!(told[9] && life.is_degraded());
         life.running(8, now);
-        let exit = life
-            .exited(8, ExitStatus::Signal(9), &settings, now + 60_000)
-            .unwrap();
+        let exit = life.exited(8, ExitStatus::Signal(9), &settings, now + 60_000).unwrap();
         assert_eq!(exit.pause_ms, Some(1_000));
         assert!(!life.is_degraded());
     }
@@ -216,19 +197,13 @@ mod tests {
     fn an_exit_of_another_process_changes_nothing() {
         let mut life = Lifecycle::default();
         life.running(7, Mono(0));
-        assert_eq!(
-            life.exited(8, ExitStatus::Code(1), &PolicySettings::default(), Mono(1)),
-            None
-        );
+        assert_eq!(life.exited(8, ExitStatus::Code(1), &PolicySettings::default(), Mono(1)), None);
         assert_eq!(life.pid(), Some(7));
     }
 
     #[test]
     fn a_human_exit_ends_it_only_where_so_configured() {
-        let settings = PolicySettings {
-            restart_on_exit: false,
-            ..PolicySettings::default()
-        };
+        let settings = PolicySettings { restart_on_exit: false, ..PolicySettings::default() };
         let mut life = Lifecycle::default();
         life.running(7, Mono(0));
         let exit = life.exited(7, ExitStatus::Code(0), &settings, Mono(1)).unwrap();

@@ -95,20 +95,12 @@ mod tests {
     use super::*;
 
     fn message(id: u64, channel: &str, bytes: u64) -> Message {
-        Message {
-            id: MessageId(id),
-            channel: channel.parse().unwrap(),
-            bytes,
-            rows: 1,
-            failures: 0,
-        }
+        Message { id: MessageId(id), channel: channel.parse().unwrap(), bytes, rows: 1, failures: 0 }
     }
 
     fn queue(messages: &[(u64, &str, u64)]) -> Queue {
         let mut queue = Queue::default();
-        messages
-            .iter()
-            .for_each(|(id, channel, bytes)| queue.insert(message(*id, channel, *bytes)));
+        messages.iter().for_each(|(id, channel, bytes)| queue.insert(message(*id, channel, *bytes)));
         queue
     }
 
@@ -152,10 +144,7 @@ mod tests {
     fn the_messages_of_a_batch_that_failed_five_times_go_one_by_one() {
         let mut queue = queue(&[(3, "a", 10)]);
         for id in [1, 2] {
-            queue.insert(Message {
-                failures: SPLIT_AFTER_FAILURES,
-                ..message(id, "a", 10)
-            });
+            queue.insert(Message { failures: SPLIT_AFTER_FAILURES, ..message(id, "a", 10) });
         }
         assert_eq!(ids(&queue.take_batch(1000)), [1]);
         assert_eq!(ids(&queue.take_batch(1000)), [2]);

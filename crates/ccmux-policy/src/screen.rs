@@ -55,6 +55,9 @@ pub struct Seen {
     /// A draft of the human is stashed: a second stash would destroy it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stashed: bool,
+    /// This version of the agent is known to put a stashed draft back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_stash: bool,
     /// Vim's normal mode: Enter is a motion.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vim_normal: bool,
@@ -73,6 +76,7 @@ impl Seen {
             active_at: None,
             press_enter: false,
             stashed: false,
+            can_stash: false,
             vim_normal: false,
             dialog: None,
         }

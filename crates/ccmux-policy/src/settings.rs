@@ -11,6 +11,8 @@ pub struct PolicySettings {
     pub backoff_initial_ms: u64,
     /// Longest pause before a restart (`backoff.cap`).
     pub backoff_cap_ms: u64,
+    /// A draft is put away after it kept messages waiting that long; 0: never (`draft.max_hold`).
+    pub draft_max_hold_ms: u64,
     /// Start the agent again after it ended by itself with 0 (`agent.restart_on_exit`).
     pub restart_on_exit: bool,
 }
@@ -22,6 +24,7 @@ impl Default for PolicySettings {
             batch_bytes: 32 * 1024,
             backoff_initial_ms: 1_000,
             backoff_cap_ms: 60_000,
+            draft_max_hold_ms: 0,
             restart_on_exit: true,
         }
     }

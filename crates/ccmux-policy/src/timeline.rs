@@ -94,10 +94,7 @@ fn parse_fields(mut rest: &str) -> Result<Map<String, Value>, String> {
 fn parse_value(text: &str) -> Result<(Value, &str), String> {
     if text.starts_with(['"', '{', '[']) {
         let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        let value = stream
-            .next()
-            .ok_or("a value is missing")?
-            .map_err(|error| error.to_string())?;
+        let value = stream.next().ok_or("a value is missing")?.map_err(|error| error.to_string())?;
         return Ok((value, &text[stream.byte_offset()..]));
     }
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
@@ -174,14 +171,13 @@ fn parse_settings(text: &str) -> Result<PolicySettings, String> {
 }
 
 fn set(settings: &mut PolicySettings, key: &str, value: &Value) -> Result<(), String> {
-    let number = value
-        .as_u64()
-        .ok_or_else(|| format!("{key}: {value} is no number"));
+    let number = value.as_u64().ok_or_else(|| format!("{key}: {value} is no number"));
     match key {
         "idle_threshold_ms" => settings.idle_threshold_ms = number?,
         "batch_bytes" => settings.batch_bytes = number?,
         "backoff_initial_ms" => settings.backoff_initial_ms = number?,
         "backoff_cap_ms" => settings.backoff_cap_ms = number?,
+        "draft_max_hold_ms" => settings.draft_max_hold_ms = number?,
         "restart_on_exit" => settings.restart_on_exit = value == &Value::Bool(true),
         _ => return Err(format!("there is no setting {key:?}")),
     }
@@ -189,9 +185,7 @@ fn set(settings: &mut PolicySettings, key: &str, value: &Value) -> Result<(), St
 }
 
 fn parse_step(line: &str) -> Result<(Mono, Step<'_>), String> {
-    let (time, rest) = line
-        .split_once(char::is_whitespace)
-        .ok_or("a time alone says nothing")?;
+    let (time, rest) = line.split_once(char::is_whitespace).ok_or("a time alone says nothing")?;
     let ms = time.parse().map_err(|_| format!("{time:?} is no time in ms"))?;
     let rest = rest.trim();
     let step = match (rest.get(..1), rest.get(1..).map(str::trim)) {
@@ -211,18 +205,11 @@ struct Run {
 
 impl Run {
     fn new(settings: PolicySettings) -> Self {
-        Self {
-            policy: Supervisor::new(settings),
-            at: Mono(0),
-        }
+        Self { policy: Supervisor::new(settings), at: Mono(0) }
     }
 
     fn now(&self) -> Now {
-        Now {
-            mono: self.at,
-            wall: UnixMs(WALL_AT_ZERO.0 + self.at.0 as i64),
-            utc_offset_s: 0,
-        }
+        Now { mono: self.at, wall: UnixMs(WALL_AT_ZERO.0 + self.at.0 as i64), utc_offset_s: 0 }
     }
 
     fn step(&mut self, at: Mono, step: &Step<'_>) -> Result<(), String> {
@@ -240,9 +227,7 @@ impl Run {
             Step::Says(expected) => {
                 self.advance_quietly(at)?;
                 let said = self.policy.status(self.now()).gate;
-                matches_line(expected, &said)
-                    .then_some(())
-                    .ok_or_else(|| format!("ccmux why says {said:?}"))
+                matches_line(expected, &said).then_some(()).ok_or_else(|| format!("ccmux why says {said:?}"))
             }
         }
     }
@@ -306,11 +291,7 @@ impl Run {
     fn nothing_left(mut self) -> Result<(), String> {
         match self.policy.next_effect() {
             None => Ok(()),
-            Some(effect) => Err(format!(
-                "not expected at the end: {} < {}",
-                self.at.0,
-                effect_line(&effect)
-            )),
+            Some(effect) => Err(format!("not expected at the end: {} < {}", self.at.0, effect_line(&effect))),
         }
     }
 }
@@ -353,11 +334,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         assert!(parse_event("explode now=1").unwrap_err().contains("explode"));
-        assert!(
-            replay("0 > daemon_started next_batch=1\n0 < start_agent")
-                .unwrap_err()
-                .contains("line 2")
-        );
+        assert!(replay("0 > daemon_started next_batch=1\n0 < start_agent").unwrap_err().contains("line 2"));
         assert!(replay("set speed=1").unwrap_err().contains("speed"));
     }
 

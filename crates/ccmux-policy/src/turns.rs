@@ -51,6 +51,14 @@ impl Turns {
         unfinished
     }
 
+    /// Messages that an earlier daemon delivered, and whose turn may have ended since: whatever is behind the cursor is
+    /// published as soon as Claude is idle.
+    pub fn found(&mut self, messages: Vec<MessageId>) {
+        self.open = Some(None);
+        self.unanswered.extend(&messages);
+        self.delivered.push(Delivered { prompt: None, messages });
+    }
+
     /// The state file says busy: a turn runs even if no hook tells.
     pub fn busy(&mut self) {
         self.open.get_or_insert(None);
@@ -74,15 +82,8 @@ impl Turns {
         self.delivered = others;
         self.open = None;
         self.idle_since = None;
-        let in_reply_to: Vec<MessageId> = mine
-            .into_iter()
-            .flat_map(|delivered| delivered.messages)
-            .collect();
-        Ended {
-            prompt,
-            in_reply_to,
-            answers: self.take_answered(background),
-        }
+        let in_reply_to: Vec<MessageId> = mine.into_iter().flat_map(|delivered| delivered.messages).collect();
+        Ended { prompt, in_reply_to, answers: self.take_answered(background) }
     }
 
     /// Messages of prompts that are over; those of a prompt still to end are kept.
@@ -91,9 +92,8 @@ impl Turns {
             return Vec::new();
         }
         let waiting: Vec<MessageId> = self.delivered.iter().flat_map(|d| d.messages.clone()).collect();
-        let (kept, answered) = std::mem::take(&mut self.unanswered)
-            .into_iter()
-            .partition(|id| waiting.contains(id));
+        let (kept, answered) =
+            std::mem::take(&mut self.unanswered).into_iter().partition(|id| waiting.contains(id));
         self.unanswered = kept;
         answered
     }
@@ -125,10 +125,7 @@ impl Turns {
 
     /// When a missing Stop will be given up.
     pub fn gives_up_at(&self) -> Option<Mono> {
-        self.open
-            .as_ref()
-            .and(self.idle_since)
-            .map(|since| since + STOP_WITHIN_MS)
+        self.open.as_ref().and(self.idle_since).map(|since| since + STOP_WITHIN_MS)
     }
 }
 
@@ -145,16 +142,9 @@ mod tests {
         let mut turns = Turns::default();
         turns.delivered(prompt("p1"), vec![MessageId(1)]);
         let late = turns.ended(prompt("p0"), false);
-        assert_eq!(
-            (late.in_reply_to, late.answers),
-            (vec![], vec![]),
-            "a late Stop of the turn before"
-        );
+        assert_eq!((late.in_reply_to, late.answers), (vec![], vec![]), "a late Stop of the turn before");
         let own = turns.ended(prompt("p1"), false);
-        assert_eq!(
-            (own.in_reply_to, own.answers),
-            (vec![MessageId(1)], vec![MessageId(1)])
-        );
+        assert_eq!((own.in_reply_to, own.answers), (vec![MessageId(1)], vec![MessageId(1)]));
     }
 
     #[test]
@@ -175,11 +165,7 @@ mod tests {
         assert_eq!(turns.idle(false, Mono(1_000)), None);
         assert_eq!(turns.gives_up_at(), Some(Mono(3_000)));
         turns.busy();
-        assert_eq!(
-            turns.idle(false, Mono(4_000)),
-            None,
-            "busy in between: the wait starts anew"
-        );
+        assert_eq!(turns.idle(false, Mono(4_000)), None, "busy in between: the wait starts anew");
         assert_eq!(turns.idle(false, Mono(6_000)).unwrap().prompt, prompt("p1"));
         assert_eq!(turns.idle(false, Mono(9_000)), None, "published once");
     }

@@ -68,10 +68,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let settings = PolicySettings {
-            idle_threshold_ms: 0,
-            ..PolicySettings::default()
-        };
+        let settings = PolicySettings { idle_threshold_ms: 0, ..PolicySettings::default() };
         let mut world = Self {
             policy: Supervisor::new(settings),
             at: 0,
@@ -85,22 +82,13 @@ impl World {
             alive: true,
             prompts: 0,
         };
-        world.tell(Event::DaemonStarted {
-            next_batch: BatchId(1),
-        });
-        world.tell(Event::AgentFound {
-            pid: 100,
-            session: Some(SessionId::new("s")),
-        });
+        world.tell(Event::DaemonStarted { next_batch: BatchId(1) });
+        world.tell(Event::AgentFound { pid: 100, session: Some(SessionId::new("s")) });
         world
     }
 
     fn now(&self) -> Now {
-        Now {
-            mono: Mono(self.at),
-            wall: UnixMs(self.at as i64),
-            utc_offset_s: 0,
-        }
+        Now { mono: Mono(self.at), wall: UnixMs(self.at as i64), utc_offset_s: 0 }
     }
 
     fn tell(&mut self, event: Event) {
@@ -129,11 +117,7 @@ impl World {
 
     fn inject(&mut self, batch: BatchId, messages: &[MessageId]) {
         let (_, seen) = self.last_look.as_ref().expect("pasted without any look");
-        assert_eq!(
-            (seen.class, seen.holds),
-            (ScreenClass::Ready, BoxHolds::Nothing),
-            "pasted into {seen:?}"
-        );
+        assert_eq!((seen.class, seen.holds), (ScreenClass::Ready, BoxHolds::Nothing), "pasted into {seen:?}");
         assert!(!seen.copy_mode, "pasted in copy mode");
         assert!(!messages.is_empty());
         for id in messages {
@@ -148,11 +132,7 @@ impl World {
     fn press_enter(&mut self, batch: BatchId) {
         let (asked, seen) = self.last_look.as_ref().expect("Enter without a look");
         assert_eq!(*asked, Some(batch), "Enter after a look at something else");
-        assert_eq!(
-            (seen.class, seen.holds),
-            (ScreenClass::Draft, BoxHolds::Ours),
-            "Enter into {seen:?}"
-        );
+        assert_eq!((seen.class, seen.holds), (ScreenClass::Draft, BoxHolds::Ours), "Enter into {seen:?}");
         assert!(!seen.copy_mode);
         self.typing.push_back((batch, true));
         self.last_look = None;
@@ -161,18 +141,11 @@ impl World {
     /// Delivered may come after uncertain; nothing else changes twice.
     fn settle(&mut self, batch: BatchId, place: Place) {
         let mut any = false;
-        for state in self
-            .places
-            .values_mut()
-            .filter(|state| **state == Place::InFlight(batch))
-        {
+        for state in self.places.values_mut().filter(|state| **state == Place::InFlight(batch)) {
             *state = place;
             any = true;
         }
-        assert!(
-            any || place == Place::Delivered,
-            "{place:?} for batch {batch} that is not in flight"
-        );
+        assert!(any || place == Place::Delivered, "{place:?} for batch {batch} that is not in flight");
     }
 
     fn act(&mut self, act: Act) {
@@ -186,10 +159,7 @@ impl World {
             Act::AgentEnds if self.alive => {
                 self.alive = false;
                 self.last_look = None;
-                self.tell(Event::AgentExited {
-                    pid: self.pid,
-                    status: ExitStatus::Signal(9),
-                });
+                self.tell(Event::AgentExited { pid: self.pid, status: ExitStatus::Signal(9) });
             }
             Act::AgentStarts if !self.alive => {
                 self.alive = true;
@@ -207,13 +177,7 @@ impl World {
         let id = self.places.len() as u64 + 1;
         self.places.insert(id, Place::Waiting);
         let channel = format!("c{channel}").parse().unwrap();
-        let message = Message {
-            id: MessageId(id),
-            channel,
-            bytes: 9_000,
-            rows: 1,
-            failures: 0,
-        };
+        let message = Message { id: MessageId(id), channel, bytes: 9_000, rows: 1, failures: 0 };
         self.tell(Event::MessageAccepted(message));
     }
 
@@ -237,10 +201,7 @@ impl World {
             (ScreenClass::Draft, ..) => BoxHolds::Foreign,
             _ => BoxHolds::Nothing,
         };
-        let seen = Seen {
-            copy_mode,
-            ..Seen::plain(class, holds)
-        };
+        let seen = Seen { copy_mode, ..Seen::plain(class, holds) };
         self.last_look = Some((batch, seen.clone()));
         self.tell(Event::ScreenSeen { look, seen });
     }
@@ -264,42 +225,21 @@ impl World {
             return;
         };
         let found = [Found::Whole, Found::Within, Found::Absent, Found::Unreadable][found as usize];
-        self.tell(Event::TranscriptSearched {
-            batch,
-            found,
-            prompt: None,
-        });
+        self.tell(Event::TranscriptSearched { batch, found, prompt: None });
     }
 
     fn hook(&mut self, fact: u8, ours: bool) {
         self.prompts += 1;
         let prompt = Some(PromptId::new(format!("p{}", self.prompts / 3)));
         let fact = match fact {
-            0 => SessionFact::Started {
-                source: "resume".into(),
-            },
-            1 => SessionFact::PromptSubmitted {
-                prompt,
-                batch: self.current.filter(|_| ours),
-            },
-            2 => SessionFact::TurnEnded {
-                prompt,
-                background: u32::from(ours),
-            },
-            3 => SessionFact::TurnFailed {
-                prompt,
-                error: "rate_limit".into(),
-            },
+            0 => SessionFact::Started { source: "resume".into() },
+            1 => SessionFact::PromptSubmitted { prompt, batch: self.current.filter(|_| ours) },
+            2 => SessionFact::TurnEnded { prompt, background: u32::from(ours) },
+            3 => SessionFact::TurnFailed { prompt, error: "rate_limit".into() },
             4 => SessionFact::DialogOpened { tool: "Bash".into() },
-            _ => SessionFact::Ended {
-                reason: "clear".into(),
-            },
+            _ => SessionFact::Ended { reason: "clear".into() },
         };
-        self.tell(Event::Session {
-            session: SessionId::new("s"),
-            origin: Origin::Own,
-            fact,
-        });
+        self.tell(Event::Session { session: SessionId::new("s"), origin: Origin::Own, fact });
     }
 
     fn file(&mut self, state: u8) {
@@ -324,9 +264,7 @@ impl World {
 
     /// A friendly world from here on: everything that can be delivered must be.
     fn calm_down(&mut self) {
-        self.tell(Event::StateFileRead {
-            state: FileState::Idle,
-        });
+        self.tell(Event::StateFileRead { state: FileState::Idle });
         for _ in 0..3_000 {
             if !self.alive {
                 self.act(Act::AgentStarts);
@@ -340,11 +278,7 @@ impl World {
                 self.hook(2, false);
             }
             self.pass(700);
-            if self
-                .places
-                .values()
-                .all(|place| !matches!(place, Place::Waiting | Place::InFlight(_)))
-            {
+            if self.places.values().all(|place| !matches!(place, Place::Waiting | Place::InFlight(_))) {
                 return;
             }
         }
@@ -353,10 +287,7 @@ impl World {
             .iter()
             .filter(|(_, place)| matches!(place, Place::Waiting | Place::InFlight(_)))
             .collect();
-        panic!(
-            "lost: {left:?}; the gate says {:?}",
-            self.policy.status(self.now())
-        );
+        panic!("lost: {left:?}; the gate says {:?}", self.policy.status(self.now()));
     }
 
     fn entered(&self) -> bool {

@@ -9,11 +9,7 @@ use ccmux_policy::timeline::replay;
 #[test]
 fn every_timeline_holds() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/timelines");
-    let mut files: Vec<_> = folder
-        .read_dir()
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(files.len() >= 15, "only {} timelines", files.len());
     let failures: Vec<String> = files
@@ -21,10 +17,7 @@ fn every_timeline_holds() {
         .filter_map(|file| {
             let text = std::fs::read_to_string(file).unwrap();
             let error = replay(&text).err()?;
-            Some(format!(
-                "{}: {error}",
-                file.file_name().unwrap().to_string_lossy()
-            ))
+            Some(format!("{}: {error}", file.file_name().unwrap().to_string_lossy()))
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));

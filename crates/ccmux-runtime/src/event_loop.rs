@@ -30,14 +30,14 @@ impl Workers {
     /// One queue an effect. A worker that is gone is one that was shut down.
     fn give(&self, effect: Effect) {
         let queue = match &effect {
-            Effect::Look { .. } | Effect::PressEnter { .. } => &self.typist,
+            Effect::Look { .. } | Effect::PressEnter { .. } | Effect::StashDraft => &self.typist,
             Effect::Inject { .. }
             | Effect::RecordDelivered { .. }
             | Effect::RecordUncertain { .. }
             | Effect::RecordRequeued { .. }
             | Effect::RecordFailed { .. } => &self.clerk,
             Effect::FindInTranscript { .. } => &self.witness,
-            Effect::PublishTurn { .. } | Effect::Alert { .. } => &self.speaker,
+            Effect::PublishTurn { .. } | Effect::Alert { .. } | Effect::TellDraftLost => &self.speaker,
             Effect::StartAgent { .. } | Effect::BindSession { .. } => &self.starter,
         };
         let _ = queue.send(effect);
@@ -98,7 +98,11 @@ impl EventLoop {
     fn tell(&self, status: PolicyStatus) {
         self.status.send_if_modified(|known| {
             if known.gate != status.gate {
-                tracing::info!(event = gate_event(&status.gate), reason = %status.gate, waiting = status.messages);
+                tracing::info!(
+                    event = gate_event(&status.gate),
+                    reason = status.gate.trim_start_matches("closed: "),
+                    waiting = status.messages
+                );
             }
             let changed = *known != status;
             *known = status;

@@ -120,6 +120,9 @@ pub trait Terminal: Send + Sync + 'static {
     /// Presses Enter if the guard holds.
     fn press_enter(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
 
+    /// Presses the agent's key that puts a draft away (Ctrl-S) if the guard holds.
+    fn stash_draft(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
+
     /// When a client that can type was last active.
     fn last_typed(&self) -> impl Future<Output = Result<Option<UnixMs>, TerminalError>> + Send;
 

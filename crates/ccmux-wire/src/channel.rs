@@ -58,10 +58,7 @@ impl FromStr for ChannelName {
         if !first.is_ascii_alphanumeric() {
             return Err(ChannelNameError::Character(first));
         }
-        if let Some(bad) = text
-            .chars()
-            .find(|c| !c.is_ascii_alphanumeric() && !"_.-".contains(*c))
-        {
+        if let Some(bad) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !"_.-".contains(*c)) {
             return Err(ChannelNameError::Character(bad));
         }
         if text.len() > MAX_LEN {
@@ -143,52 +140,29 @@ mod tests {
     #[test]
     fn names_of_the_documented_form_are_taken() {
         for name in ["a", "telegram", "Z9", "a.b-c_d", &"x".repeat(64)] {
-            assert_eq!(
-                name.parse::<ChannelName>().map(|n| n.to_string()),
-                Ok(name.to_owned())
-            );
+            assert_eq!(name.parse::<ChannelName>().map(|n| n.to_string()), Ok(name.to_owned()));
         }
     }
 
     #[test]
     fn everything_else_is_refused() {
-        for name in [
-            "",
-            ".x",
-            "-x",
-            "_x",
-            "a b",
-            "a/b",
-            "ä",
-            "a\n",
-            "a]",
-            &"x".repeat(65),
-        ] {
+        for name in ["", ".x", "-x", "_x", "a b", "a/b", "ä", "a\n", "a]", &"x".repeat(65)] {
             assert!(name.parse::<ChannelName>().is_err(), "{name:?}");
         }
     }
 
     #[test]
     fn editor_leftovers_are_no_channels() {
-        for file in [
-            "in.x~",
-            "in.x.bak",
-            "in.x.swp",
-            "in.x.tmp",
-            "out.x~",
-            "output.sock",
-            "control.sock",
-            "index",
-        ] {
+        for file in
+            ["in.x~", "in.x.bak", "in.x.swp", "in.x.tmp", "out.x~", "output.sock", "control.sock", "index"]
+        {
             assert_eq!(role_of_file(file), FileRole::Other, "{file}");
         }
     }
 
     #[test]
     fn a_bad_name_is_refused_with_the_reason() {
-        let FileRole::Refused(why) = role_of_file("in.a b") else {
-            panic!("taken")
-        };
+        let FileRole::Refused(why) = role_of_file("in.a b") else { panic!("taken") };
         assert!(why.contains("in.a b"), "{why}");
     }
 }

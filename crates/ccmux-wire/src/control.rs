@@ -24,10 +24,7 @@ pub struct Frame {
 impl Frame {
     /// Wraps a request in the current version.
     pub fn new(request: Request) -> Self {
-        Self {
-            v: WIRE_VERSION,
-            request,
-        }
+        Self { v: WIRE_VERSION, request }
     }
 }
 
@@ -106,20 +103,12 @@ pub struct Reply {
 impl Reply {
     /// Done, nothing further to say.
     pub fn ok() -> Self {
-        Self {
-            ok: true,
-            ..Self::default()
-        }
+        Self { ok: true, ..Self::default() }
     }
 
     /// Not done, with the reason.
     pub fn refused(code: ErrorCode, error: impl Into<String>) -> Self {
-        Self {
-            ok: false,
-            code: Some(code),
-            error: Some(error.into()),
-            ..Self::default()
-        }
+        Self { ok: false, code: Some(code), error: Some(error.into()), ..Self::default() }
     }
 }
 
@@ -151,13 +140,8 @@ mod tests {
     fn a_frame_reads_as_documented() {
         let frame: Frame =
             serde_json::from_str(r#"{"v":1,"type":"send","content":"hi","channel":"phone"}"#).unwrap();
-        let Request::Send(send) = frame.request else {
-            panic!("{frame:?}")
-        };
-        assert_eq!(
-            (send.content.as_str(), send.channel.as_deref()),
-            ("hi", Some("phone"))
-        );
+        let Request::Send(send) = frame.request else { panic!("{frame:?}") };
+        assert_eq!((send.content.as_str(), send.channel.as_deref()), ("hi", Some("phone")));
     }
 
     #[test]

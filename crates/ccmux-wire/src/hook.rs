@@ -50,9 +50,6 @@ pub struct HookReply {
 impl HookReply {
     /// The plain answer: thank you, go.
     pub fn ok() -> Self {
-        Self {
-            ok: true,
-            ..Self::default()
-        }
+        Self { ok: true, ..Self::default() }
     }
 }

@@ -119,13 +119,7 @@ impl Framer {
 
     /// Where an earlier framer stood. The next byte pushed must be the one at `at.consumed`.
     pub fn resume(limit_bytes: usize, at: Position) -> Self {
-        Self {
-            limit: limit_bytes,
-            buffer: Vec::new(),
-            taken: 0,
-            scanned: 0,
-            at,
-        }
+        Self { limit: limit_bytes, buffer: Vec::new(), taken: 0, scanned: 0, at }
     }
 
     /// Takes bytes. Ask for frames until there is none before pushing more, or memory grows.
@@ -212,13 +206,7 @@ impl Framer {
 
     /// What ends the frame that begins at `consumed`; `None` if no byte of it is there.
     fn open_terminator(&self) -> Option<Terminator> {
-        self.partial().first().map(|first| {
-            if *first == 0 {
-                Terminator::Nul
-            } else {
-                Terminator::Newline
-            }
-        })
+        self.partial().first().map(|first| if *first == 0 { Terminator::Nul } else { Terminator::Newline })
     }
 
     fn frame_of(&self, until: Terminator, end: usize) -> Frame {
@@ -228,9 +216,7 @@ impl Framer {
             Terminator::Nul => content,
         };
         match until {
-            _ if text.len() > self.limit => Frame::TooLong {
-                bytes: content.len() as u64,
-            },
+            _ if text.len() > self.limit => Frame::TooLong { bytes: content.len() as u64 },
             Terminator::Newline => Frame::Line(text.to_vec()),
             Terminator::Nul => Frame::Block(text.to_vec()),
         }
@@ -241,16 +227,11 @@ impl Framer {
             Some(at) => {
                 self.at.skip = None;
                 self.advance(at + 1);
-                Some(Frame::TooLong {
-                    bytes: skip.bytes + at as u64,
-                })
+                Some(Frame::TooLong { bytes: skip.bytes + at as u64 })
             }
             None => {
                 let dropped = self.partial().len();
-                self.at.skip = Some(Skip {
-                    bytes: skip.bytes + dropped as u64,
-                    ..skip
-                });
+                self.at.skip = Some(Skip { bytes: skip.bytes + dropped as u64, ..skip });
                 self.advance(dropped);
                 None
             }
@@ -262,10 +243,7 @@ impl Framer {
         let content = &self.partial()[head_bytes(until)..];
         let maybe_crlf = until == Terminator::Newline && content.last() == Some(&b'\r');
         if content.len() > self.limit + usize::from(maybe_crlf) {
-            self.at.skip = Some(Skip {
-                until,
-                bytes: content.len() as u64,
-            });
+            self.at.skip = Some(Skip { until, bytes: content.len() as u64 });
             self.advance(self.partial().len());
         }
     }
@@ -362,11 +340,7 @@ pub fn parse(frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
         meta: None,
         warnings: Vec::new(),
     };
-    if is_line && text.starts_with('{') {
-        parse_json(plain, bytes.len())
-    } else {
-        Parsed::Message(plain)
-    }
+    if is_line && text.starts_with('{') { parse_json(plain, bytes.len()) } else { Parsed::Message(plain) }
 }
 
 /// `plain` is the line taken as text: what a broken one stays.
@@ -374,16 +348,11 @@ fn parse_json(mut plain: InboundMessage, bytes: usize) -> Parsed {
     let mut object: Map<String, Value> = match serde_json::from_str(&plain.content) {
         Ok(object) => object,
         Err(error) => {
-            plain
-                .warnings
-                .push(format!("broken JSON, taken as plain text: {error}"));
+            plain.warnings.push(format!("broken JSON, taken as plain text: {error}"));
             return Parsed::Message(plain);
         }
     };
-    let rejected = |reason: &str| Parsed::Rejected {
-        reason: reason.to_owned(),
-        bytes: bytes as u64,
-    };
+    let rejected = |reason: &str| Parsed::Rejected { reason: reason.to_owned(), bytes: bytes as u64 };
     match object.remove("content") {
         Some(Value::String(content)) if content.trim().is_empty() => {
             return rejected("the JSON object's `content` is empty");
@@ -435,9 +404,7 @@ fn claim_channel(message: &mut InboundMessage, value: &Value) -> Result<(), &'st
 fn take_ts(message: &mut InboundMessage, value: &Value) -> Result<(), &'static str> {
     let ts = value.as_f64().ok_or("is no number")?;
     let now = message.ts_ms as f64;
-    let near = [ts * 1000.0, ts]
-        .into_iter()
-        .find(|ms| (ms - now).abs() <= MAX_TS_DISTANCE_MS);
+    let near = [ts * 1000.0, ts].into_iter().find(|ms| (ms - now).abs() <= MAX_TS_DISTANCE_MS);
     message.ts_ms = near.ok_or("is not within 24 h of now")?.round() as i64;
     Ok(())
 }

@@ -59,14 +59,11 @@ impl Paths {
         let runtime_dir = runtime_dir_in(instance, variable);
         let state_dir = match variable("CCMUX_STATE_DIR") {
             Some(dir) => PathBuf::from(dir),
-            None => PathBuf::from(variable("HOME").ok_or(PathsError::NoHome)?)
-                .join(".local/state")
-                .join(&name),
+            None => {
+                PathBuf::from(variable("HOME").ok_or(PathsError::NoHome)?).join(".local/state").join(&name)
+            }
         };
-        Ok(Self {
-            runtime_dir,
-            state_dir,
-        })
+        Ok(Self { runtime_dir, state_dir })
     }
 
     /// Subscribers connect here.
@@ -121,16 +118,9 @@ pub enum NotPrivate {
 /// # Errors
 /// If it is missing, no directory, another user's, or open to others.
 pub fn check_private(dir: &Path) -> Result<(), NotPrivate> {
-    let found = fs::symlink_metadata(dir).map_err(|source| NotPrivate::Unseen {
-        dir: dir.to_owned(),
-        source,
-    })?;
-    let refused = |why| {
-        Err(NotPrivate::Refused {
-            dir: dir.to_owned(),
-            why,
-        })
-    };
+    let found =
+        fs::symlink_metadata(dir).map_err(|source| NotPrivate::Unseen { dir: dir.to_owned(), source })?;
+    let refused = |why| Err(NotPrivate::Refused { dir: dir.to_owned(), why });
     if !found.is_dir() {
         return refused("it is not a directory");
     }
@@ -160,10 +150,7 @@ pub fn instance_name(instance: Option<&InstanceName>) -> String {
 /// # Errors
 /// If it is not of the form of a channel name.
 pub fn parse_instance(name: &str) -> Result<InstanceName, PathsError> {
-    name.parse().map_err(|source| PathsError::Instance {
-        name: name.to_owned(),
-        source,
-    })
+    name.parse().map_err(|source| PathsError::Instance { name: name.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -173,10 +160,7 @@ mod tests {
     fn lookup(instance: Option<&str>, variables: &[(&str, &str)]) -> Result<Paths, PathsError> {
         let instance = instance.map(|name| parse_instance(name).unwrap());
         Paths::lookup_in(instance.as_ref(), &|name| {
-            variables
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| OsString::from(value))
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         })
     }
 
@@ -212,10 +196,7 @@ mod tests {
         assert!(matches!(check_private(&dir), Err(NotPrivate::Refused { .. })));
         fs::remove_dir(&dir).unwrap();
         assert!(matches!(check_private(&dir), Err(NotPrivate::Unseen { .. })));
-        assert!(matches!(
-            check_private(Path::new("/proc/self")),
-            Err(NotPrivate::Refused { .. })
-        ));
+        assert!(matches!(check_private(Path::new("/proc/self")), Err(NotPrivate::Refused { .. })));
     }
 
     #[test]

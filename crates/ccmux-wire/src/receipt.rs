@@ -64,10 +64,7 @@ impl MessageState {
 
     /// Nothing further will happen to the message by itself.
     pub fn is_final(self) -> bool {
-        matches!(
-            self,
-            Self::Answered | Self::Uncertain | Self::Failed | Self::Expired
-        )
+        matches!(self, Self::Answered | Self::Uncertain | Self::Failed | Self::Expired)
     }
 }
 
@@ -125,15 +122,7 @@ mod tests {
 
     #[test]
     fn every_state_reads_back_from_its_word() {
-        for word in [
-            "accepted",
-            "in_flight",
-            "delivered",
-            "answered",
-            "uncertain",
-            "failed",
-            "expired",
-        ] {
+        for word in ["accepted", "in_flight", "delivered", "answered", "uncertain", "failed", "expired"] {
             assert_eq!(MessageState::from_word(word).map(MessageState::word), Some(word));
             let json = serde_json::to_string(&MessageState::from_word(word)).unwrap();
             assert_eq!(json, format!("{word:?}"));

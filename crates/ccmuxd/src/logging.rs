@@ -1,33 +1,28 @@
-//! The log: JSON lines to a file that is rotated daily, seven kept, and the same to stderr.
+//! The log: JSON lines to a file, and the same to stderr.
+//!
+//! The file keeps its name; at 16 MiB it becomes `NAME.1`, what was there `NAME.2`, and so on, four in all. (The rolling
+//! writers of the libraries put a date into the name, and people follow the log by its name.)
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use tracing_appender::non_blocking::WorkerGuard;
-use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
-/// How many files are kept.
-const KEPT: usize = 7;
+const FILE_BYTES: u64 = 16 * 1024 * 1024;
+const KEPT: u32 = 4;
 
-/// Starts logging. What is held must live as long as anything is logged.
+/// Starts logging. What is returned must live as long as anything is logged.
 ///
 /// # Errors
-/// If the file's folder can't be made or written.
+/// If the file's folder can't be made or the file not be written.
 pub fn start(file: &Path, level: &str) -> io::Result<WorkerGuard> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let appender = RollingFileAppender::builder()
-        .rotation(Rotation::NEVER)
-        .filename_prefix(name)
-        .max_log_files(KEPT)
-        .build(folder)
-        .map_err(io::Error::other)?;
-    let (file, guard) = tracing_appender::non_blocking(appender);
+    let (file, guard) = tracing_appender::non_blocking(LogFile::open(file, FILE_BYTES)?);
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
@@ -36,4 +31,63 @@ pub fn start(file: &Path, level: &str) -> io::Result<WorkerGuard> {
         .with_writer(file.and(io::stderr))
         .init();
     Ok(guard)
+}
+
+/// A file that makes way for a new one when it is full. A rotation that fails is tried again with the next line.
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    limit: u64,
+}
+
+impl LogFile {
+    fn open(path: &Path, limit: u64) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let written = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, written, limit })
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        let numbered = |number: u32| PathBuf::from(format!("{}.{number}", self.path.display()));
+        for number in (1..KEPT).rev() {
+            let _ = fs::rename(numbered(number), numbered(number + 1));
+        }
+        fs::rename(&self.path, numbered(1))?;
+        *self = Self::open(&self.path, self.limit)?;
+        Ok(())
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.written > 0 && self.written + line.len() as u64 > self.limit {
+            let _ = self.rotate();
+        }
+        let written = self.file.write(line)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_file_makes_way_and_only_so_many_are_kept() {
+        let folder = std::env::temp_dir().join(format!("ccmux-log-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("x.log");
+        let mut log = LogFile::open(&path, 10).unwrap();
+        (0..8).for_each(|n| log.write_all(format!("line {n}\n").as_bytes()).unwrap());
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!((read("x.log"), read("x.log.1")), ("line 7\n".to_owned(), "line 6\n".to_owned()));
+        assert!(folder.join("x.log.4").exists() && !folder.join("x.log.5").exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -76,7 +76,9 @@ fn run(loaded: Loaded) -> ExitCode {
     let log_file = expand(&loaded.settings.log.file, &home);
     let _log = match logging::start(&log_file, &loaded.settings.log.level) {
         Ok(guard) => guard,
-        Err(error) => return fail(1, &format!("the log {}: {error}; see log.file", log_file.display())),
+        Err(error) => {
+            return fail(1, &format!("the log {}: {error}; see log.file", log_file.display()));
+        }
     };
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let setting = Setting { settings: loaded.settings, home, environment, binaries };

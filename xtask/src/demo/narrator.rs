@@ -31,12 +31,7 @@ impl Narrator {
     pub fn stdout() -> Self {
         let wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let coloured = wanted && io::stdout().is_terminal();
-        Self {
-            coloured,
-            since: Instant::now(),
-            chapter: 0,
-            last: String::new(),
-        }
+        Self { coloured, since: Instant::now(), chapter: 0, last: String::new() }
     }
 
     /// Begins a chapter; times count from here.
@@ -73,33 +68,21 @@ impl Narrator {
         let said = format!("{label} {words}");
         if said != self.last {
             let when = format!("{:6.2} s", self.since.elapsed().as_secs_f64());
-            println!(
-                "  {} {} {words}",
-                self.ink(DIM, &when),
-                self.ink(GREEN, &format!("{label:<11}"))
-            );
+            println!("  {} {} {words}", self.ink(DIM, &when), self.ink(GREEN, &format!("{label:<11}")));
             self.last = said;
         }
     }
 
     /// The lower part of the agent's screen.
     pub fn screen(&self, screen: &str) {
-        let rows: Vec<&str> = screen
-            .lines()
-            .map(str::trim_end)
-            .filter(|row| !row.is_empty())
-            .collect();
+        let rows: Vec<&str> = screen.lines().map(str::trim_end).filter(|row| !row.is_empty()).collect();
         for row in &rows[rows.len().saturating_sub(SCREEN_ROWS)..] {
             println!("  {} {row}", self.ink(DIM, "|"));
         }
     }
 
     fn ink(&self, code: &str, text: &str) -> String {
-        if self.coloured {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
+        if self.coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
@@ -115,30 +98,20 @@ fn event_in_words(event: &Value) -> Option<(&'static str, String)> {
     };
     Some(match field("event")?.as_str() {
         "channel.opened" => ("channel", with("open", "channel")),
-        "message.accepted" => (
-            "accepted",
-            with(
-                "committed to the inbox, nothing can lose it now; channel",
-                "channel",
-            ),
-        ),
-        "gate.open" | "gate.opened" => (
-            "gate",
-            "open: the agent is idle, its prompt box is empty".to_owned(),
-        ),
+        "message.accepted" => {
+            ("accepted", with("committed to the inbox, nothing can lose it now; channel", "channel"))
+        }
+        "gate.open" | "gate.opened" => {
+            ("gate", "open: the agent is idle, its prompt box is empty".to_owned())
+        }
         "gate.closed" => ("gate", with("closed", "reason")),
-        "batch.pasted" | "batch.injected" => (
-            "pasted",
-            "as text, guarded; now looks at the box again".to_owned(),
-        ),
-        "batch.entered" => (
-            "Enter",
-            "pressed: the box holds our text and nothing else".to_owned(),
-        ),
-        "batch.delivered" => (
-            "receipt",
-            with("the agent itself proved that it took the prompt; proof", "proof"),
-        ),
+        "batch.pasted" | "batch.injected" => {
+            ("pasted", "as text, guarded; now looks at the box again".to_owned())
+        }
+        "batch.entered" => ("Enter", "pressed: the box holds our text and nothing else".to_owned()),
+        "batch.delivered" => {
+            ("receipt", with("the agent itself proved that it took the prompt; proof", "proof"))
+        }
         "turn.published" => ("turn", with("complete, goes to every subscriber; seq", "seq")),
         _ => return None,
     })
@@ -171,11 +144,7 @@ mod tests {
 
     #[test]
     fn events_of_other_stories_are_left_out() {
-        for event in [
-            json!({"event": "pane.resized"}),
-            json!({"message": "x"}),
-            json!(7),
-        ] {
+        for event in [json!({"event": "pane.resized"}), json!({"message": "x"}), json!(7)] {
             assert_eq!(event_in_words(&event), None);
         }
     }

@@ -24,17 +24,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 pub const LOOK_EVERY: Duration = Duration::from_millis(30);
 
 /// The only variables that come from outside.
-const KEPT: [&str; 9] = [
-    "PATH",
-    "TERM",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "USER",
-    "SHELL",
-    "TMUX_TMPDIR",
-];
+const KEPT: [&str; 9] = ["PATH", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "SHELL", "TMUX_TMPDIR"];
 
 /// The directory, the daemon, the tmux server.
 pub struct Stage {
@@ -49,28 +39,15 @@ impl Stage {
     /// A stage without a daemon yet.
     pub fn new(binaries: &Path) -> anyhow::Result<Self> {
         let mut builder = tempfile::Builder::new();
-        let dir = builder
-            .prefix("ccmux-demo-")
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir();
+        let dir = builder.prefix("ccmux-demo-").permissions(Permissions::from_mode(0o700)).tempdir();
         let dir = dir.context("can't make a temporary directory")?;
         let root = dir.path().to_owned();
         for name in ["home", "work"] {
             fs::create_dir(root.join(name))
                 .with_context(|| format!("can't make {name} in {}", root.display()))?;
         }
-        let tmux_socket = root
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        Ok(Self {
-            dir: Some(dir),
-            root,
-            binaries: binaries.to_owned(),
-            tmux_socket,
-            daemon: None,
-        })
+        let tmux_socket = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { dir: Some(dir), root, binaries: binaries.to_owned(), tmux_socket, daemon: None })
     }
 
     /// The FIFOs and sockets.
@@ -87,11 +64,7 @@ impl Stage {
     pub fn start_daemon(&mut self) -> anyhow::Result<()> {
         let log = File::create(self.log()).context("can't make the log")?;
         let mut daemon = self.command("ccmuxd");
-        daemon
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .process_group(0);
+        daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         self.daemon = Some(daemon.spawn().context("can't start ccmuxd")?);
         Ok(())
     }
@@ -110,11 +83,7 @@ impl Stage {
     /// A command of the client.
     pub fn ccmux(&self, arguments: &[&str]) -> Command {
         let mut command = self.command("ccmux");
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -177,14 +146,8 @@ impl Stage {
             }
             thread::sleep(LOOK_EVERY);
         }
-        daemon
-            .kill()
-            .and_then(|()| daemon.wait())
-            .context("can't kill ccmuxd")?;
-        bail!(
-            "ccmuxd did not stop within {} s of SIGTERM and was killed",
-            STOP_LIMIT.as_secs()
-        );
+        daemon.kill().and_then(|()| daemon.wait()).context("can't kill ccmuxd")?;
+        bail!("ccmuxd did not stop within {} s of SIGTERM and was killed", STOP_LIMIT.as_secs());
     }
 
     /// The tmux server and the directory go; the agent may still write for a moment after its terminal is gone.
@@ -204,12 +167,8 @@ impl Stage {
     }
 
     fn tmux_socket_path(&self) -> PathBuf {
-        let base = env::var_os("TMUX_TMPDIR")
-            .filter(|dir| !dir.is_empty())
-            .unwrap_or_else(|| "/tmp".into());
-        Path::new(&base)
-            .join(format!("tmux-{}", geteuid()))
-            .join(&self.tmux_socket)
+        let base = env::var_os("TMUX_TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
+        Path::new(&base).join(format!("tmux-{}", geteuid())).join(&self.tmux_socket)
     }
 
     fn tmux(&self) -> Command {
@@ -262,10 +221,8 @@ impl Drop for Stage {
 fn said(command: &mut Command) -> String {
     let output = command.output();
     let text = |output: std::process::Output| [output.stdout, output.stderr].concat();
-    output.map_or_else(
-        |error| error.to_string(),
-        |output| String::from_utf8_lossy(&text(output)).into_owned(),
-    )
+    output
+        .map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&text(output)).into_owned())
 }
 
 fn speaks_utf8(variable: &dyn Fn(&str) -> Option<String>) -> bool {
@@ -301,9 +258,7 @@ mod tests {
     fn the_locale_is_the_first_that_is_set() {
         let speaks = |all: &[(&str, &str)]| {
             speaks_utf8(&|name| {
-                all.iter()
-                    .find(|(key, _)| *key == name)
-                    .map(|(_, value)| (*value).to_owned())
+                all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
             })
         };
         assert!(speaks(&[("LANG", "de_DE.UTF-8")]) && speaks(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]));

@@ -33,13 +33,7 @@ const QUESTION: &str = "say: The answer is 42.";
 /// Tells all of it.
 pub fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
     let watch = Watch::new(stage.log());
-    let mut teller = Teller {
-        stage,
-        narrator,
-        watch,
-        seen: Vec::new(),
-        until: Instant::now() + WHOLE,
-    };
+    let mut teller = Teller { stage, narrator, watch, seen: Vec::new(), until: Instant::now() + WHOLE };
     teller.start()?;
     teller.line_in_a_fifo()?;
     teller.three_lines_in_one_message()?;
@@ -68,10 +62,8 @@ impl Teller<'_> {
         self.wait("`ccmux status` says ready", START, |stage, _| {
             stage.status().is_some_and(|status| status["state"] == "ready")
         })?;
-        self.narrator
-            .row("ready", "the agent's prompt box was seen, empty");
-        self.watch
-            .subscribe(&self.stage.runtime_dir().join("output.sock"))
+        self.narrator.row("ready", "the agent's prompt box was seen, empty");
+        self.watch.subscribe(&self.stage.runtime_dir().join("output.sock"))
     }
 
     fn line_in_a_fifo(&mut self) -> anyhow::Result<()> {
@@ -83,8 +75,7 @@ impl Teller<'_> {
         self.wait("the channel is open", STEP, |stage, _| {
             stage.status().is_some_and(|status| is_open(&status))
         })?;
-        self.narrator
-            .command(&format!("echo '{LINE}' > {}", self.fifo_name()));
+        self.narrator.command(&format!("echo '{LINE}' > {}", self.fifo_name()));
         write(&fifo, format!("{LINE}\n").as_bytes())?;
         self.wait_for_the_turn("Hello from a named pipe.")?;
         self.show_screen();
@@ -94,8 +85,7 @@ impl Teller<'_> {
     fn three_lines_in_one_message(&mut self) -> anyhow::Result<()> {
         self.chapter("Three lines in one message: NUL first, NUL last");
         let shown = THREE_LINES.replace('\n', "\\n");
-        self.narrator
-            .command(&format!("printf '\\0{shown}\\0' > {}", self.fifo_name()));
+        self.narrator.command(&format!("printf '\\0{shown}\\0' > {}", self.fifo_name()));
         write(&self.fifo(), format!("\0{THREE_LINES}\0").as_bytes())?;
         self.wait_for_the_turn("Three lines came")?;
         self.show_screen();
@@ -104,37 +94,24 @@ impl Teller<'_> {
 
     fn question_and_answer(&mut self) -> anyhow::Result<()> {
         self.chapter("A program asks and waits for the answer");
-        self.narrator
-            .command(&format!("ccmux send --wait answered '{QUESTION}'"));
+        self.narrator.command(&format!("ccmux send --wait answered '{QUESTION}'"));
         let limit = STEP.as_secs().to_string();
-        let mut client = self
-            .stage
-            .ccmux(&["send", "--wait", "answered", "--timeout", &limit, QUESTION])
-            .spawn()?;
-        let ended = self.wait(
-            "`ccmux send --wait answered` returns",
-            STEP + Duration::from_secs(2),
-            |_, _| !matches!(client.try_wait(), Ok(None)),
-        );
+        let mut client =
+            self.stage.ccmux(&["send", "--wait", "answered", "--timeout", &limit, QUESTION]).spawn()?;
+        let ended =
+            self.wait("`ccmux send --wait answered` returns", STEP + Duration::from_secs(2), |_, _| {
+                !matches!(client.try_wait(), Ok(None))
+            });
         if ended.is_err() {
             // Whatever it waits for, it must not outlive us.
             let _ = client.kill();
         }
         let output = client.wait_with_output().context("can't wait for ccmux")?;
         ended?;
-        let (answer, error) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        ensure!(
-            output.status.success(),
-            "`ccmux send --wait answered` failed: {}",
-            error.trim()
-        );
-        ensure!(
-            answer.contains("42"),
-            "expected the answer on stdout, got {answer:?}"
-        );
+        let (answer, error) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "`ccmux send --wait answered` failed: {}", error.trim());
+        ensure!(answer.contains("42"), "expected the answer on stdout, got {answer:?}");
         self.narrator.row("answer", answer.trim_end());
         Ok(())
     }
@@ -146,14 +123,9 @@ impl Teller<'_> {
                 seen.iter().any(|fact| fact.event() == Some(event))
             })?;
         }
-        self.wait(
-            &format!("a turn with `{text}` on output.sock"),
-            STEP,
-            |_, seen| {
-                seen.iter()
-                    .any(|fact| fact.is_turn_for(CHANNEL) && says(fact, text))
-            },
-        )
+        self.wait(&format!("a turn with `{text}` on output.sock"), STEP, |_, seen| {
+            seen.iter().any(|fact| fact.is_turn_for(CHANNEL) && says(fact, text))
+        })
     }
 
     /// Looks until it holds, and tells meanwhile what happens.
@@ -197,27 +169,21 @@ impl Teller<'_> {
 
 fn is_open(status: &Value) -> bool {
     let is_ours = |channel: &Value| channel["name"] == CHANNEL && channel["direction"] == "in";
-    status["channels"].as_array().is_some_and(|all| {
-        all.iter()
-            .any(|channel| is_ours(channel) && channel["state"] == "open")
-    })
+    status["channels"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|channel| is_ours(channel) && channel["state"] == "open"))
 }
 
 fn says(fact: &Fact, text: &str) -> bool {
     let Fact::Line(line) = fact else { return false };
     let blocks = line["turn"].as_array().map_or(&[][..], Vec::as_slice);
-    blocks
-        .iter()
-        .any(|block| block["text"].as_str().is_some_and(|said| said.contains(text)))
+    blocks.iter().any(|block| block["text"].as_str().is_some_and(|said| said.contains(text)))
 }
 
 /// Never waits for a reader: the channel is open, so there is one.
 fn write(fifo: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
-    let opened = options
-        .write(true)
-        .custom_flags(OFlag::O_NONBLOCK.bits())
-        .open(fifo);
+    let opened = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(fifo);
     let written = opened.and_then(|mut fifo| fifo.write_all(bytes));
     written.with_context(|| format!("can't write to {}", fifo.display()))
 }

@@ -21,10 +21,7 @@ impl Fact {
     /// The event's name, if it is one.
     pub fn event(&self) -> Option<&str> {
         match self {
-            Self::Log(event) => event
-                .get("event")
-                .or_else(|| event["fields"].get("event"))?
-                .as_str(),
+            Self::Log(event) => event.get("event").or_else(|| event["fields"].get("event"))?.as_str(),
             Self::Line(_) => None,
         }
     }
@@ -32,9 +29,8 @@ impl Fact {
     /// A turn that answers a message of that channel.
     pub fn is_turn_for(&self, channel: &str) -> bool {
         let Self::Line(line) = self else { return false };
-        let answers = line["in_reply_to"]
-            .as_array()
-            .is_some_and(|all| all.iter().any(|one| one["channel"] == channel));
+        let answers =
+            line["in_reply_to"].as_array().is_some_and(|all| all.iter().any(|one| one["channel"] == channel));
         line.get("turn").is_some() && answers
     }
 }
@@ -48,17 +44,10 @@ struct Lines {
 impl Lines {
     fn take(&mut self, bytes: &[u8]) -> Vec<Value> {
         self.rest.extend_from_slice(bytes);
-        let whole = self
-            .rest
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines: Vec<u8> = self.rest.drain(..whole).collect();
         // What is no JSON is for the diagnosis, not for the story.
-        lines
-            .split(|byte| *byte == b'\n')
-            .filter_map(|line| serde_json::from_slice(line).ok())
-            .collect()
+        lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 }
 
@@ -74,22 +63,14 @@ pub struct Watch {
 impl Watch {
     /// Follows a log from its beginning.
     pub fn new(log: PathBuf) -> Self {
-        Self {
-            log,
-            offset: 0,
-            log_lines: Lines::default(),
-            socket: None,
-            socket_lines: Lines::default(),
-        }
+        Self { log, offset: 0, log_lines: Lines::default(), socket: None, socket_lines: Lines::default() }
     }
 
     /// Reads output.sock from now on.
     pub fn subscribe(&mut self, socket: &Path) -> anyhow::Result<()> {
         let stream =
             UnixStream::connect(socket).with_context(|| format!("can't connect to {}", socket.display()))?;
-        stream
-            .set_nonblocking(true)
-            .context("can't make the socket non-blocking")?;
+        stream.set_nonblocking(true).context("can't make the socket non-blocking")?;
         self.socket = Some(stream);
         Ok(())
     }
@@ -128,10 +109,7 @@ mod tests {
     fn lines_in_pieces_come_out_whole_and_noise_is_skipped() {
         let mut lines = Lines::default();
         assert_eq!(lines.take(b"{\"a\":"), [] as [Value; 0]);
-        assert_eq!(
-            lines.take(b"1}\nwarning: x\n\n{\"b\":2}\n{"),
-            [json!({"a": 1}), json!({"b": 2})]
-        );
+        assert_eq!(lines.take(b"1}\nwarning: x\n\n{\"b\":2}\n{"), [json!({"a": 1}), json!({"b": 2})]);
         assert_eq!(lines.take(b"}\n"), [json!({})]);
     }
 

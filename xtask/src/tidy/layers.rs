@@ -14,7 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ccmuxd", &["ccmux-policy", "ccmux-runtime", "ccmux-wire"]),
     ("ccmux-cli", &["ccmux-wire"]),
     ("ccmux-hook", &["ccmux-wire"]),
-    ("ccmux-demo", &["ccmux-wire"]),
+    ("ccmux-demo", &[]),
     ("ccmux-tests", &["ccmux-wire"]),
     ("xtask", &["ccmux-policy", "ccmux-wire"]),
 ];
@@ -26,16 +26,8 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         &["tokio", "nix", "rustix", "rusqlite", "rand"],
         "it decides without touching the world",
     ),
-    (
-        "ccmux-hook",
-        &["tokio", "nix", "clap", "anyhow"],
-        "it stands on Claude's critical path",
-    ),
-    (
-        "ccmux-wire",
-        &["tokio", "nix", "rusqlite"],
-        "everybody carries it",
-    ),
+    ("ccmux-hook", &["tokio", "nix", "clap", "anyhow"], "it stands on Claude's critical path"),
+    ("ccmux-wire", &["tokio", "nix", "rusqlite"], "everybody carries it"),
     ("ccmux-cli", &["tokio", "rusqlite"], "it is a blocking client"),
 ];
 
@@ -51,53 +43,32 @@ pub struct Dependencies {
 impl Dependencies {
     /// Reads them from cargo's resolved graph.
     pub fn of(metadata: &Metadata) -> Self {
-        let members: BTreeSet<&str> = metadata
-            .workspace_packages()
-            .iter()
-            .map(|package| package.name.as_str())
-            .collect();
+        let members: BTreeSet<&str> =
+            metadata.workspace_packages().iter().map(|package| package.name.as_str()).collect();
         let mut dependencies = Self::default();
         for package in metadata.workspace_packages() {
-            let direct = package
-                .dependencies
-                .iter()
-                .map(|dependency| dependency.name.as_str());
-            let inside = direct
-                .filter(|name| members.contains(name))
-                .map(str::to_owned)
-                .collect();
+            let direct = package.dependencies.iter().map(|dependency| dependency.name.as_str());
+            let inside = direct.filter(|name| members.contains(name)).map(str::to_owned).collect();
             dependencies.inside.insert(package.name.to_string(), inside);
-            dependencies
-                .reached
-                .insert(package.name.to_string(), reached_from(metadata, &package.id));
+            dependencies.reached.insert(package.name.to_string(), reached_from(metadata, &package.id));
         }
         dependencies
     }
 }
 
 fn reached_from(metadata: &Metadata, start: &PackageId) -> BTreeSet<String> {
-    let nodes: BTreeMap<&PackageId, &Node> = metadata
-        .resolve
-        .iter()
-        .flat_map(|resolve| &resolve.nodes)
-        .map(|node| (&node.id, node))
-        .collect();
+    let nodes: BTreeMap<&PackageId, &Node> =
+        metadata.resolve.iter().flat_map(|resolve| &resolve.nodes).map(|node| (&node.id, node)).collect();
     let (mut seen, mut open) = (BTreeSet::from([start]), vec![start]);
     while let Some(node) = open.pop().and_then(|id| nodes.get(id)) {
         for dependency in &node.deps {
-            let is_built = dependency
-                .dep_kinds
-                .iter()
-                .any(|kind| kind.kind != DependencyKind::Development);
+            let is_built = dependency.dep_kinds.iter().any(|kind| kind.kind != DependencyKind::Development);
             if is_built && seen.insert(&dependency.pkg) {
                 open.push(&dependency.pkg);
             }
         }
     }
-    seen.into_iter()
-        .filter(|id| *id != start)
-        .map(|id| metadata[id].name.to_string())
-        .collect()
+    seen.into_iter().filter(|id| *id != start).map(|id| metadata[id].name.to_string()).collect()
 }
 
 /// Compares with the tables.
@@ -115,9 +86,8 @@ pub fn check(dependencies: &Dependencies) -> Vec<Finding> {
     }
     for (name, names, why) in FORBIDDEN {
         let reached = dependencies.reached.get(*name);
-        for forbidden in names
-            .iter()
-            .filter(|forbidden| reached.is_some_and(|reached| reached.contains(**forbidden)))
+        for forbidden in
+            names.iter().filter(|forbidden| reached.is_some_and(|reached| reached.contains(**forbidden)))
         {
             let remedy =
                 format!("remove it ({why}); `cargo tree -p {name} -e normal -i {forbidden}` shows the way");
@@ -128,26 +98,21 @@ pub fn check(dependencies: &Dependencies) -> Vec<Finding> {
 }
 
 fn compare(name: &str, inside: &BTreeSet<String>, allowed: &[&str]) -> Vec<Finding> {
-    let too_many = inside
-        .iter()
-        .filter(|dependency| !allowed.contains(&dependency.as_str()))
-        .map(|dependency| {
+    let too_many =
+        inside.iter().filter(|dependency| !allowed.contains(&dependency.as_str())).map(|dependency| {
             at(
                 name,
                 format!("{name} depends on {dependency}"),
                 "depend the other way, or move the code down to where both may look",
             )
         });
-    let too_few = allowed
-        .iter()
-        .filter(|dependency| !inside.contains(**dependency))
-        .map(|dependency| {
-            at(
-                name,
-                format!("{name} no longer depends on {dependency}"),
-                "take the line out of xtask/src/tidy/layers.rs",
-            )
-        });
+    let too_few = allowed.iter().filter(|dependency| !inside.contains(**dependency)).map(|dependency| {
+        at(
+            name,
+            format!("{name} no longer depends on {dependency}"),
+            "take the line out of xtask/src/tidy/layers.rs",
+        )
+    });
     too_many.chain(too_few).collect()
 }
 
@@ -167,32 +132,18 @@ mod tests {
     fn dependencies(inside: &[(&str, &[&str])], reached: &[(&str, &[&str])]) -> Dependencies {
         let table = |rows: &[(&str, &[&str])]| {
             let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            rows.iter()
-                .map(|(name, names)| ((*name).to_owned(), set(names)))
-                .collect()
+            rows.iter().map(|(name, names)| ((*name).to_owned(), set(names))).collect()
         };
-        Dependencies {
-            inside: table(inside),
-            reached: table(reached),
-        }
+        Dependencies { inside: table(inside), reached: table(reached) }
     }
 
     fn whats(dependencies: &Dependencies) -> Vec<String> {
-        check(dependencies)
-            .into_iter()
-            .map(|finding| finding.what)
-            .collect()
+        check(dependencies).into_iter().map(|finding| finding.what).collect()
     }
 
     #[test]
     fn the_designed_layers_are_fine() {
-        assert_eq!(
-            whats(&dependencies(
-                LAYERS,
-                &[("ccmux-hook", &["serde_json", "ccmux-wire"])]
-            )),
-            [""; 0]
-        );
+        assert_eq!(whats(&dependencies(LAYERS, &[("ccmux-hook", &["serde_json", "ccmux-wire"])])), [""; 0]);
     }
 
     #[test]
@@ -200,10 +151,7 @@ mod tests {
         let found = whats(&dependencies(&[("ccmux-policy", &["ccmux-runtime"])], &[]));
         assert_eq!(
             found,
-            [
-                "ccmux-policy depends on ccmux-runtime",
-                "ccmux-policy no longer depends on ccmux-wire"
-            ]
+            ["ccmux-policy depends on ccmux-runtime", "ccmux-policy no longer depends on ccmux-wire"]
         );
     }
 
@@ -217,10 +165,8 @@ mod tests {
 
     #[test]
     fn what_must_not_be_reached_is_found_on_any_path() {
-        let found = whats(&dependencies(
-            &[],
-            &[("ccmux-hook", &["serde", "tokio"]), ("ccmux-policy", &["rand"])],
-        ));
+        let found =
+            whats(&dependencies(&[], &[("ccmux-hook", &["serde", "tokio"]), ("ccmux-policy", &["rand"])]));
         assert_eq!(found, ["ccmux-policy reaches rand", "ccmux-hook reaches tokio"]);
     }
 }

@@ -38,9 +38,7 @@ fn targets(line: &str) -> Vec<&str> {
     let prose = line.split('`').step_by(2);
     let after = prose.flat_map(|part| part.split("](").skip(1));
     let target = after.filter_map(|rest| rest.split([')', ' ', '#']).next());
-    target
-        .filter(|target| !target.is_empty() && !target.contains(':') && !target.starts_with('/'))
-        .collect()
+    target.filter(|target| !target.is_empty() && !target.contains(':') && !target.starts_with('/')).collect()
 }
 
 fn exists(tree: &Tree, page: &str, target: &str) -> bool {
@@ -85,12 +83,7 @@ mod tests {
 
     #[test]
     fn links_that_lead_nowhere_are_found() {
-        for line in [
-            "[a](B.md)",
-            "![p](../img.svg)",
-            "[x](../../out.md)",
-            "[a](A.md) [b](adr/2.md)",
-        ] {
+        for line in ["[a](B.md)", "![p](../img.svg)", "[x](../../out.md)", "[a](A.md) [b](adr/2.md)"] {
             assert_eq!(found(line), 1, "{line}");
         }
     }

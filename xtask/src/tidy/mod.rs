@@ -49,30 +49,14 @@ struct Finding {
 
 impl Finding {
     fn error(path: &str, line: usize, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            what: what.into(),
-            remedy: remedy.into(),
-            weight: Weight::Error,
-        }
+        Self { path: path.to_owned(), line, what: what.into(), remedy: remedy.into(), weight: Weight::Error }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            what,
-            remedy,
-            weight,
-        } = self;
-        let word = if *weight == Weight::Warning {
-            "warning: "
-        } else {
-            ""
-        };
+        let Self { path, line, what, remedy, weight } = self;
+        let word = if *weight == Weight::Warning { "warning: " } else { "" };
         write!(f, "{path}:{line}: {word}{what}; {remedy}")
     }
 }
@@ -85,10 +69,7 @@ pub fn run(fix: bool) -> anyhow::Result<()> {
     for finding in &findings {
         println!("{finding}");
     }
-    let errors = findings
-        .iter()
-        .filter(|finding| finding.weight == Weight::Error)
-        .count();
+    let errors = findings.iter().filter(|finding| finding.weight == Weight::Error).count();
     if errors > 0 {
         bail!("tidy found {errors} things that are not right");
     }

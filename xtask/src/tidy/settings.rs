@@ -12,9 +12,8 @@ const REMEDY: &str = "cargo run -q -p ccmuxd -- --print-default-config > config/
 /// What the daemon prints; `None` if it prints nothing.
 pub fn printed_defaults() -> anyhow::Result<Option<String>> {
     cargo::run("build", &["--quiet", "--package", "ccmuxd"])?;
-    let output = Command::new(cargo::binaries("debug")?.join("ccmuxd"))
-        .arg("--print-default-config")
-        .output()?;
+    let output =
+        Command::new(cargo::binaries("debug")?.join("ccmuxd")).arg("--print-default-config").output()?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok((output.status.success() && !printed.is_empty()).then_some(printed))
 }
@@ -36,17 +35,8 @@ pub fn check(tree: &Tree, printed: Option<&str>) -> Vec<Finding> {
     if file == printed {
         return Vec::new();
     }
-    let same = file
-        .lines()
-        .zip(printed.lines())
-        .take_while(|(ours, theirs)| ours == theirs)
-        .count();
-    vec![Finding::error(
-        PATH,
-        same + 1,
-        "differs from the defaults in the code",
-        REMEDY,
-    )]
+    let same = file.lines().zip(printed.lines()).take_while(|(ours, theirs)| ours == theirs).count();
+    vec![Finding::error(PATH, same + 1, "differs from the defaults in the code", REMEDY)]
 }
 
 #[cfg(test)]

@@ -27,12 +27,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             };
             if !tree.sources().any(|file| defines(file, owner, function)) {
                 let what = format!("`{name}` does not exist");
-                findings.push(Finding::error(
-                    PATH,
-                    number + 1,
-                    what,
-                    "name the function as it is built",
-                ));
+                findings.push(Finding::error(PATH, number + 1, what, "name the function as it is built"));
             }
         }
     }
@@ -71,50 +66,32 @@ mod tests {
     fn found(line: &str) -> usize {
         let tree = Tree::of(&[
             (PATH, line),
-            (
-                "crates/ccmux-runtime/src/inbox/mod.rs",
-                "impl Inbox { pub async fn ingest(&self) {} }",
-            ),
-            (
-                "crates/ccmux-policy/src/screen.rs",
-                "pub fn classify<'a>(text: &'a str) {}",
-            ),
+            ("crates/ccmux-runtime/src/inbox/mod.rs", "impl Inbox { pub async fn ingest(&self) {} }"),
+            ("crates/ccmux-policy/src/screen.rs", "pub fn classify<'a>(text: &'a str) {}"),
         ]);
         check(&tree).len()
     }
 
     #[test]
     fn functions_that_exist_are_fine() {
-        for line in [
-            "`Inbox::ingest(channel, offset, bytes)`",
-            "`screen::classify`",
-            "`policy::screen::classify`",
-        ] {
+        for line in
+            ["`Inbox::ingest(channel, offset, bytes)`", "`screen::classify`", "`policy::screen::classify`"]
+        {
             assert_eq!(found(line), 0, "{line}");
         }
     }
 
     #[test]
     fn functions_that_do_not_exist_are_found() {
-        for line in [
-            "a `Inbox::digest`",
-            "`Outbox::ingest`",
-            "`gate::classify`",
-            "`x` and `screen::classif`",
-        ] {
+        for line in ["a `Inbox::digest`", "`Outbox::ingest`", "`gate::classify`", "`x` and `screen::classif`"]
+        {
             assert_eq!(found(line), 1, "{line}");
         }
     }
 
     #[test]
     fn other_things_in_backticks_are_left_alone() {
-        for line in [
-            "`BoxHolds::Ours`",
-            "`in.telegram`",
-            "`std::fs::read`",
-            "screen::nothing",
-            "`a b::c`",
-        ] {
+        for line in ["`BoxHolds::Ours`", "`in.telegram`", "`std::fs::read`", "screen::nothing", "`a b::c`"] {
             assert_eq!(found(line), 0, "{line}");
         }
     }

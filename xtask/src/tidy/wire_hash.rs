@@ -16,20 +16,11 @@ const AFTER: &str = " -->";
 /// Compares the hash in the page with that of the sources.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.text(PATH) else {
-        return vec![Finding::error(
-            PATH,
-            1,
-            "the file is missing",
-            "write it: every frame with an example",
-        )];
+        return vec![Finding::error(PATH, 1, "the file is missing", "write it: every frame with an example")];
     };
     let hash = hash_of(tree);
     let remedy = "read the page again, correct it, then `cargo xtask tidy --fix`";
-    match page
-        .lines()
-        .enumerate()
-        .find_map(|(number, line)| Some((number, written_in(line)?)))
-    {
+    match page.lines().enumerate().find_map(|(number, line)| Some((number, written_in(line)?))) {
         Some((_, written)) if written == hash => Vec::new(),
         Some((number, _)) => {
             vec![Finding::error(
@@ -69,17 +60,13 @@ fn written_in(line: &str) -> Option<&str> {
 
 /// FNV-1a over the sources in the order of their paths, without tests.
 fn hash_of(tree: &Tree) -> String {
-    let mut sources: Vec<&TextFile> = tree
-        .texts
-        .iter()
-        .filter(|file| file.path.starts_with("crates/ccmux-wire/src/"))
-        .collect();
+    let mut sources: Vec<&TextFile> =
+        tree.texts.iter().filter(|file| file.path.starts_with("crates/ccmux-wire/src/")).collect();
     sources.sort_by(|a, b| a.path.cmp(&b.path));
     let bytes = sources.iter().flat_map(|file| without_tests(&file.text).bytes());
     format!(
         "{:08x}",
-        bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte))
-            .wrapping_mul(0x0100_0193))
+        bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
     )
 }
 
@@ -88,11 +75,7 @@ mod tests {
     use super::*;
 
     fn tree(page: &str, wire: &str) -> Tree {
-        Tree::of(&[
-            (PATH, page),
-            ("crates/ccmux-wire/src/lib.rs", wire),
-            ("crates/other/src/lib.rs", page),
-        ])
+        Tree::of(&[(PATH, page), ("crates/ccmux-wire/src/lib.rs", wire), ("crates/other/src/lib.rs", page)])
     }
 
     #[test]
@@ -114,17 +97,11 @@ mod tests {
     #[test]
     fn tests_of_the_wire_may_change() {
         let with_tests = |tests: &str| format!("pub struct A;\n\n#[cfg(test)]\nmod tests {{{tests}}}\n");
-        assert_eq!(
-            hash_of(&tree("", &with_tests("a"))),
-            hash_of(&tree("", &with_tests("b")))
-        );
+        assert_eq!(hash_of(&tree("", &with_tests("a"))), hash_of(&tree("", &with_tests("b"))));
     }
 
     #[test]
     fn a_page_without_the_line_is_found() {
-        assert_eq!(
-            check(&tree("# Protocol\n", ""))[0].what,
-            "no line with the wire hash"
-        );
+        assert_eq!(check(&tree("# Protocol\n", ""))[0].what, "no line with the wire hash");
     }
 }

@@ -16,14 +16,7 @@ const CODE: [(&str, &str, &str); 3] = [
 /// Looks at every line of every text.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let files = tree.texts.iter().filter(|file| !file.path.starts_with(".ci/"));
-    files
-        .flat_map(|file| {
-            file.text
-                .lines()
-                .enumerate()
-                .flat_map(move |line| in_line(file, line))
-        })
-        .collect()
+    files.flat_map(|file| file.text.lines().enumerate().flat_map(move |line| in_line(file, line))).collect()
 }
 
 fn in_line(file: &TextFile, (number, line): (usize, &str)) -> Vec<Finding> {
@@ -72,10 +65,7 @@ mod tests {
 
     #[test]
     fn a_place_inside_a_longer_path_is_somebody_elses() {
-        assert_eq!(
-            found("README.md", &["~/work", "/x /home/u/work", "/y"].concat()),
-            0
-        );
+        assert_eq!(found("README.md", &["~/work", "/x /home/u/work", "/y"].concat()), 0);
     }
 
     #[test]

@@ -47,10 +47,8 @@ impl Agent {
             due: now + work.max(Duration::from_millis(300)),
             told: Told::NotYet,
         };
-        let payload = self
-            .payload("SubagentStart")
-            .with("agent_id", &task.id)
-            .with("agent_type", "general-purpose");
+        let payload =
+            self.payload("SubagentStart").with("agent_id", &task.id).with("agent_type", "general-purpose");
         self.fire("SubagentStart", "general-purpose", payload);
         let details = json!({
             "isAsync": true, "status": "async_launched", "agentId": task.id,
@@ -77,8 +75,7 @@ impl Agent {
             Told::Running(_) => {}
             Told::Done => {
                 let task = self.tasks.remove(at);
-                self.conversation
-                    .push(Mark::Reply, &format!("Agent \"{}\" finished", task.description));
+                self.conversation.push(Mark::Reply, &format!("Agent \"{}\" finished", task.description));
                 self.start_turn(notification(&task), "system", now);
             }
         }
@@ -86,11 +83,7 @@ impl Agent {
 
     /// The hooks of a task's end are done, if it is they.
     pub(super) fn task_told(&mut self, run: RunId) {
-        for task in self
-            .tasks
-            .iter_mut()
-            .filter(|task| task.told == Told::Running(run))
-        {
+        for task in self.tasks.iter_mut().filter(|task| task.told == Told::Running(run)) {
             task.told = Told::Done;
         }
     }
@@ -140,13 +133,7 @@ fn work_of(prompt: &str) -> (Duration, String) {
             Step::Message(blocks) => {
                 answer = blocks
                     .iter()
-                    .filter_map(|b| {
-                        if let Block::Text(t) = b {
-                            Some(t.as_str())
-                        } else {
-                            None
-                        }
-                    })
+                    .filter_map(|b| if let Block::Text(t) = b { Some(t.as_str()) } else { None })
                     .collect();
             }
             _ => {}

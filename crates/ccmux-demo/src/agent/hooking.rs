@@ -22,11 +22,7 @@ impl Agent {
 
     /// A payload of the turn under way, or of the last one.
     pub(super) fn payload(&self, event: &str) -> Payload {
-        let prompt = self
-            .turn
-            .as_ref()
-            .map(|turn| turn.prompt_id.as_str())
-            .or(self.last_prompt.as_deref());
+        let prompt = self.turn.as_ref().map(|turn| turn.prompt_id.as_str()).or(self.last_prompt.as_deref());
         Payload::new(&self.told(), event, prompt)
     }
 
@@ -37,9 +33,7 @@ impl Agent {
             let _ = self.events.send(Event::HooksDone(run, Verdict::default()));
             return (run, Cancel::default());
         }
-        let cancel = self
-            .hooks
-            .fire(run, event, subject, &payload.into_value(), self.surroundings());
+        let cancel = self.hooks.fire(run, event, subject, &payload.into_value(), self.surroundings());
         (run, cancel)
     }
 
@@ -60,8 +54,7 @@ impl Agent {
     pub(super) fn fire_session_end(&mut self, reason: &'static str, limit: Duration) {
         let payload = self.payload("SessionEnd").with("reason", reason).into_value();
         if self.faults.fires("SessionEnd") {
-            self.hooks
-                .fire_and_wait("SessionEnd", reason, &payload, self.surroundings(), limit);
+            self.hooks.fire_and_wait("SessionEnd", reason, &payload, self.surroundings(), limit);
         }
     }
 
@@ -75,24 +68,15 @@ impl Agent {
     /// Tells that nobody answers: a dialog for 6 s, the box for 60 s.
     pub(super) fn remind(&mut self, now: Instant) {
         if let Some(tool) = self.turn.as_mut().and_then(|turn| turn.reminder_due(now)) {
-            self.notify(
-                "permission_prompt",
-                &format!("Claude needs your permission to use {tool}"),
-            );
+            self.notify("permission_prompt", &format!("Claude needs your permission to use {tool}"));
         }
-        if self
-            .idle_since
-            .is_some_and(|since| now >= since + IDLE_PROMPT_AFTER)
-        {
+        if self.idle_since.is_some_and(|since| now >= since + IDLE_PROMPT_AFTER) {
             self.idle_since = None;
             self.notify("idle_prompt", "Claude is waiting for your input");
         }
     }
 
     fn surroundings(&self) -> Surroundings {
-        Surroundings {
-            cwd: self.paths.cwd.clone(),
-            session: self.session.clone(),
-        }
+        Surroundings { cwd: self.paths.cwd.clone(), session: self.session.clone() }
     }
 }

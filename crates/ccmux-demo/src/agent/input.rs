@@ -152,9 +152,7 @@ impl Agent {
 
     /// The key was pressed a moment ago; if not, the wait for the second press begins.
     fn pressed_again(&mut self, key: Again, now: Instant) -> bool {
-        let again = self
-            .again
-            .is_some_and(|(armed, until)| armed == key && now < until);
+        let again = self.again.is_some_and(|(armed, until)| armed == key && now < until);
         self.again = (!again).then_some((key, now + LEAVE_WINDOW));
         again
     }

@@ -127,17 +127,9 @@ impl Agent {
         let session = opened.session.clone();
         let transcript = Transcript::new(paths.transcript(&session), &session, &paths.cwd, &permission_mode)
             .after(opened.parent.clone(), opened.prompts);
-        let state = StateFile::new(
-            paths.state_file(std::process::id()),
-            &paths.cwd,
-            faults.state_file,
-        );
+        let state = StateFile::new(paths.state_file(std::process::id()), &paths.cwd, faults.state_file);
         let mut agent = Self {
-            hooks: HookRunner {
-                hooks,
-                times: faults.hook_runs,
-                events: events.clone(),
-            },
+            hooks: HookRunner { hooks, times: faults.hook_runs, events: events.clone() },
             events,
             state,
             transcript,

@@ -38,10 +38,7 @@ impl Agent {
     }
 
     fn quit(&mut self) {
-        self.exit.get_or_insert(Exit {
-            code: 0,
-            reason: "prompt_input_exit",
-        });
+        self.exit.get_or_insert(Exit { code: 0, reason: "prompt_input_exit" });
     }
 
     /// A slash command: no UserPromptSubmit comes of it.
@@ -50,17 +47,12 @@ impl Agent {
         match name {
             "/clear" | "/reset" | "/new" => self.clear(),
             "/status" => self.open_status(),
-            "/mcp" => self
-                .conversation
-                .push(Mark::Note, "No MCP servers: the demo agent has none."),
+            "/mcp" => self.conversation.push(Mark::Note, "No MCP servers: the demo agent has none."),
             _ => {
-                self.conversation
-                    .push(Mark::Reply, &format!("Unknown command: {name}"));
+                self.conversation.push(Mark::Reply, &format!("Unknown command: {name}"));
                 if !arguments.trim().is_empty() {
-                    self.conversation.push(
-                        Mark::Reply,
-                        &format!("Args from unknown skill: {}", arguments.trim()),
-                    );
+                    self.conversation
+                        .push(Mark::Reply, &format!("Args from unknown skill: {}", arguments.trim()));
                 }
             }
         }
@@ -93,10 +85,7 @@ impl Agent {
             ("cwd", self.cwd()),
             ("Model", "none (ccmux-demo-agent)".to_owned()),
         ];
-        let facts = facts
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect();
+        let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         self.overlay = Some(Dialog::new(Kind::Status(facts), &self.cwd()));
     }
 
@@ -112,11 +101,7 @@ impl Agent {
     pub(super) fn shell_done(&mut self, run: RunId, outcome: &Outcome) {
         self.shells.retain(|shell| *shell != run);
         let output = format!("{}{}", outcome.stdout, outcome.stderr);
-        let shown = if output.trim().is_empty() {
-            "(No output)"
-        } else {
-            output.trim_end()
-        };
+        let shown = if output.trim().is_empty() { "(No output)" } else { output.trim_end() };
         self.conversation.push(Mark::Result, shown);
     }
 

@@ -24,35 +24,14 @@ impl Stage {
 
     fn begun(variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let lookup = |name: &str| {
-            variables
-                .iter()
-                .find(|pair| pair.0 == name)
-                .map(|pair| pair.1.to_owned())
-        };
+        let lookup = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned());
         let paths = Paths::new(directory.path().join("config"), directory.path().to_owned());
         let opened = Opened::open(&crate::cli::Conversation::New, &paths).unwrap();
         let (sender, events) = channel();
         let faults = Faults::from_lookup(lookup).unwrap();
-        let size = Size {
-            columns: 60,
-            rows: 20,
-        };
-        let agent = Agent::new(
-            &Options::default(),
-            faults,
-            paths,
-            Hooks::default(),
-            opened,
-            sender,
-            size,
-        );
-        Self {
-            now: agent.begun,
-            agent,
-            events,
-            directory,
-        }
+        let size = Size { columns: 60, rows: 20 };
+        let agent = Agent::new(&Options::default(), faults, paths, Hooks::default(), opened, sender, size);
+        Self { now: agent.begun, agent, events, directory }
     }
 
     /// Lets time pass, from deadline to deadline, and takes in what the hooks answer.
@@ -75,10 +54,7 @@ impl Stage {
     }
 
     fn screen(&mut self) -> String {
-        self.agent
-            .view(self.now)
-            .map(|view| view.frame.rows.join("\n"))
-            .unwrap_or_default()
+        self.agent.view(self.now).map(|view| view.frame.rows.join("\n")).unwrap_or_default()
     }
 
     fn status(&self) -> Status {
@@ -134,9 +110,7 @@ fn a_late_verdict_of_an_interrupted_turn_changes_nothing() {
     stage.types(b"\x1b");
     stage.pass(SECOND);
     assert!(stage.screen().contains("❯\u{a0}say: x"));
-    stage
-        .agent
-        .handle(Event::HooksDone(run, Verdict::default()), stage.now);
+    stage.agent.handle(Event::HooksDone(run, Verdict::default()), stage.now);
     assert_eq!(stage.status(), Status::Idle);
 }
 

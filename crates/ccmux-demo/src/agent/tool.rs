@@ -30,9 +30,7 @@ pub(super) struct Asking {
 
 impl Agent {
     pub(super) fn start_call(&mut self, call: Call) {
-        let payload = self
-            .call_payload("PreToolUse", &call)
-            .with("tool_use_id", &call.id);
+        let payload = self.call_payload("PreToolUse", &call).with("tool_use_id", &call.id);
         let (run, cancel) = self.fire("PreToolUse", &call.name, payload);
         self.set_phase(Phase::BeforeTool(run, call), cancel);
     }
@@ -47,11 +45,7 @@ impl Agent {
                 Duration::ZERO,
             );
         }
-        if self.asks(&call) {
-            self.ask(call, now)
-        } else {
-            self.run_call(call, now)
-        }
+        if self.asks(&call) { self.ask(call, now) } else { self.run_call(call, now) }
     }
 
     /// Some calls need a human in every mode (FINDINGS 17).
@@ -68,13 +62,7 @@ impl Agent {
         }
         let (run, cancel) = self.fire("PermissionRequest", &call.name, payload);
         let dialog = Dialog::of_call(&call, &self.cwd());
-        let asking = Asking {
-            run,
-            call,
-            dialog,
-            since: now,
-            reminded: false,
-        };
+        let asking = Asking { run, call, dialog, since: now, reminded: false };
         self.set_phase(Phase::Asking(Box::new(asking)), cancel);
     }
 
@@ -103,9 +91,7 @@ impl Agent {
     }
 
     pub(super) fn dialog(&self) -> Option<&Dialog> {
-        self.overlay
-            .as_ref()
-            .or_else(|| self.turn.as_ref().and_then(turn::Turn::dialog))
+        self.overlay.as_ref().or_else(|| self.turn.as_ref().and_then(turn::Turn::dialog))
     }
 
     pub(super) fn dialog_mut(&mut self) -> Option<&mut Dialog> {
@@ -140,14 +126,9 @@ impl Agent {
     }
 
     fn answer_question(&mut self, call: &Call, answer: &str, typed: bool) {
-        let question = call.input["questions"][0]["question"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        self.conversation
-            .push(Mark::Reply, "Answered Claude's questions:");
-        self.conversation
-            .push(Mark::Result, &format!("· {question} → {answer}"));
+        let question = call.input["questions"][0]["question"].as_str().unwrap_or_default().to_owned();
+        self.conversation.push(Mark::Reply, "Answered Claude's questions:");
+        self.conversation.push(Mark::Result, &format!("· {question} → {answer}"));
         let result = if typed {
             format!(
                 "The user answered: \"{question}\"=\"{answer}\". Read the answers carefully — they may request \
@@ -172,11 +153,8 @@ impl Agent {
         self.refuse_in_transcript(&prompt_id, call);
         self.transcript.interrupted(&prompt_id, true);
         if asking.dialog.is_question() {
-            let question = call.input["questions"][0]["question"]
-                .as_str()
-                .unwrap_or_default();
-            self.conversation
-                .push(Mark::Reply, "Declined to answer Claude's questions:");
+            let question = call.input["questions"][0]["question"].as_str().unwrap_or_default();
+            self.conversation.push(Mark::Reply, "Declined to answer Claude's questions:");
             self.conversation.push(Mark::Result, &format!("· {question}"));
         } else {
             self.conversation.push(Mark::Note, "Did not run 1 call");
@@ -188,8 +166,7 @@ impl Agent {
 
     pub(super) fn refuse_in_transcript(&mut self, prompt_id: &str, call: &Call) {
         let details = Value::String("User rejected tool use".into());
-        self.transcript
-            .tool_result(prompt_id, &call.id, REJECTED, true, details);
+        self.transcript.tool_result(prompt_id, &call.id, REJECTED, true, details);
     }
 
     fn run_call(&mut self, call: Call, now: Instant) {
@@ -198,13 +175,7 @@ impl Agent {
             "Write" => self.run_write(&call),
             "ExitPlanMode" => {
                 let result = "User has approved your plan. You can now start coding.";
-                self.finish_call(
-                    &call,
-                    result,
-                    false,
-                    json!({"plan": call.input["plan"]}),
-                    Duration::ZERO,
-                );
+                self.finish_call(&call, result, false, json!({"plan": call.input["plan"]}), Duration::ZERO);
             }
             "Agent" => self.run_agent(&call, now),
             name => {
@@ -227,23 +198,13 @@ impl Agent {
     fn run_bash(&mut self, call: Call, now: Instant) {
         let (run, cancel) = (self.next_run(), Cancel::default());
         self.run_in_shell(run, call.text("command"), BASH_LIMIT, cancel.clone());
-        self.set_phase(
-            Phase::Running {
-                run,
-                call,
-                since: now,
-            },
-            cancel,
-        );
+        self.set_phase(Phase::Running { run, call, since: now }, cancel);
     }
 
     /// Runs a line in the background; [`Event::ToolDone`] tells of its end.
     pub(super) fn run_in_shell(&self, run: RunId, line: &str, limit: Duration, cancel: Cancel) {
         let mut command = Command::new("/bin/sh");
-        command
-            .args(["-c", line])
-            .current_dir(&self.paths.cwd)
-            .env("CLAUDECODE", "1");
+        command.args(["-c", line]).current_dir(&self.paths.cwd).env("CLAUDECODE", "1");
         let events = self.events.clone();
         std::thread::spawn(move || {
             let outcome = process::run(command, Vec::new(), limit, &cancel);
@@ -274,19 +235,11 @@ impl Agent {
             self.conversation.push(Mark::Note, "Ran 1 shell command");
             self.finish_call(&call, &output, false, details, took);
         } else {
-            let code = outcome
-                .code
-                .map_or("Command timed out".to_owned(), |code| format!("Exit code {code}"));
+            let code =
+                outcome.code.map_or("Command timed out".to_owned(), |code| format!("Exit code {code}"));
             let result = format!("{code}\n{output}").trim_end().to_owned();
-            self.conversation
-                .push(Mark::Note, "Ran 1 shell command · 1 failed");
-            self.finish_call(
-                &call,
-                &result,
-                true,
-                Value::String(format!("Error: {result}")),
-                took,
-            );
+            self.conversation.push(Mark::Note, "Ran 1 shell command · 1 failed");
+            self.finish_call(&call, &result, true, Value::String(format!("Error: {result}")), took);
         }
     }
 
@@ -297,17 +250,12 @@ impl Agent {
             .parent()
             .map_or(Ok(()), std::fs::create_dir_all)
             .and_then(|()| std::fs::write(&path, &content));
-        let shown = path
-            .strip_prefix(&self.paths.cwd)
-            .unwrap_or(&path)
-            .display()
-            .to_string();
+        let shown = path.strip_prefix(&self.paths.cwd).unwrap_or(&path).display().to_string();
         self.conversation.push(Mark::Tool, &format!("Write({shown})"));
         match written {
             Ok(()) => {
                 let lines = content.lines().count();
-                self.conversation
-                    .push(Mark::Result, &format!("Wrote {lines} lines to {shown}"));
+                self.conversation.push(Mark::Result, &format!("Wrote {lines} lines to {shown}"));
                 let result = format!("File created successfully at: {}", path.display());
                 let details = json!({
                     "type": "create", "filePath": path.to_string_lossy(), "content": content,
@@ -339,25 +287,16 @@ impl Agent {
         took: Duration,
     ) {
         let Some(turn) = self.turn.as_ref() else { return };
-        self.transcript
-            .tool_result(&turn.prompt_id, &call.id, result, failed, details.clone());
-        let event = if failed {
-            "PostToolUseFailure"
-        } else {
-            "PostToolUse"
-        };
+        self.transcript.tool_result(&turn.prompt_id, &call.id, result, failed, details.clone());
+        let event = if failed { "PostToolUseFailure" } else { "PostToolUse" };
         let mut payload = self.call_payload(event, call);
         payload = if failed {
-            payload
-                .with("error", result)
-                .with("is_interrupt", Value::Bool(false))
+            payload.with("error", result).with("is_interrupt", Value::Bool(false))
         } else {
             payload.with("tool_response", details)
         };
         let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let payload = payload
-            .with("tool_use_id", &call.id)
-            .with("duration_ms", json!(took));
+        let payload = payload.with("tool_use_id", &call.id).with("duration_ms", json!(took));
         let (run, cancel) = self.fire(event, &call.name, payload);
         self.set_phase(Phase::AfterTool(run, result.to_owned()), cancel);
     }
@@ -371,18 +310,13 @@ impl Agent {
         }
         let joined = queued.join("\n");
         if let Some(turn) = self.turn.as_mut() {
-            turn.steps = if Word::stands_in(&joined) {
-                script::of_prompt(&joined)
-            } else {
-                script::of_result(result)
-            };
+            turn.steps =
+                if Word::stands_in(&joined) { script::of_prompt(&joined) } else { script::of_result(result) };
         }
     }
 
     fn call_payload(&self, event: &str, call: &Call) -> crate::payload::Payload {
-        self.payload(event)
-            .with("tool_name", &call.name)
-            .with("tool_input", &call.input)
+        self.payload(event).with("tool_name", &call.name).with("tool_input", &call.input)
     }
 }
 

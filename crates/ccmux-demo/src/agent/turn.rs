@@ -153,11 +153,7 @@ impl Agent {
         if source == "queued" {
             return self.begin(now);
         }
-        let prompt = self
-            .turn
-            .as_ref()
-            .map(|turn| turn.prompt.clone())
-            .unwrap_or_default();
+        let prompt = self.turn.as_ref().map(|turn| turn.prompt.clone()).unwrap_or_default();
         let payload = self.payload("UserPromptSubmit").with("prompt", &prompt);
         let (run, cancel) = self.fire("UserPromptSubmit", "", payload);
         self.set_phase(Phase::Submitting(run), cancel);
@@ -206,13 +202,9 @@ impl Agent {
     /// A message is complete: one transcript line a block.
     fn finish_message(&mut self, blocks: &[Block]) {
         let Some(turn) = self.turn.as_mut() else { return };
-        let call = blocks.iter().find_map(|block| {
-            if let Block::Call(call) = block {
-                Some(call.clone())
-            } else {
-                None
-            }
-        });
+        let call = blocks
+            .iter()
+            .find_map(|block| if let Block::Call(call) = block { Some(call.clone()) } else { None });
         let (reason, held_for) = match call {
             Some(_) => ("tool_use", Duration::ZERO),
             None => ("end_turn", self.faults.transcript_delay),
@@ -220,8 +212,7 @@ impl Agent {
         let mut message = Message::default();
         let mut said = String::new();
         for block in blocks {
-            self.transcript
-                .block(&mut message, &block.as_json(), Some(reason), held_for);
+            self.transcript.block(&mut message, &block.as_json(), Some(reason), held_for);
             if let Block::Text(text) = block {
                 said.push_str(text);
             }
@@ -263,10 +254,7 @@ impl Agent {
         let text = format!("API Error: {status} mock error {status}");
         self.transcript.api_error(&text, error, status);
         self.conversation.push(Mark::Failure, &text);
-        let payload = self
-            .payload("StopFailure")
-            .with("error", error)
-            .with("last_assistant_message", &text);
+        let payload = self.payload("StopFailure").with("error", error).with("last_assistant_message", &text);
         let (run, cancel) = self.fire("StopFailure", error, payload);
         self.set_phase(Phase::Failing(run), cancel);
     }
@@ -302,10 +290,7 @@ impl Agent {
         let Some(reason) = verdict.block.or(verdict.halt) else {
             return self.begin(now);
         };
-        self.conversation.push(
-            Mark::Note,
-            &format!("UserPromptSubmit operation blocked by hook:\n{reason}"),
-        );
+        self.conversation.push(Mark::Note, &format!("UserPromptSubmit operation blocked by hook:\n{reason}"));
         self.end_turn(now);
     }
 
@@ -322,23 +307,16 @@ impl Agent {
         let feedback = format!("Stop hook feedback:\n{reason}");
         turn.steps = script::of_prompt(&feedback);
         self.transcript.meta(&turn.prompt_id, &feedback);
-        self.conversation
-            .push(Mark::Detail, &format!("Stop hook error: {reason}"));
+        self.conversation.push(Mark::Detail, &format!("Stop hook error: {reason}"));
     }
 
     fn complete_turn(&mut self, halt: Option<&str>, now: Instant) {
         let Some(turn) = self.turn.as_ref() else { return };
         let took = now.saturating_duration_since(turn.started);
         self.transcript.turn_duration(took);
-        let done = format!(
-            "{} for {}s · done {}",
-            turn.verbs().1,
-            took.as_secs(),
-            clock::short()
-        );
+        let done = format!("{} for {}s · done {}", turn.verbs().1, took.as_secs(), clock::short());
         if let Some(halt) = halt {
-            self.conversation
-                .push(Mark::Detail, &format!("Stop hook: {halt}"));
+            self.conversation.push(Mark::Detail, &format!("Stop hook: {halt}"));
         }
         self.conversation.push(Mark::Done, &done);
         self.end_turn(now);
@@ -369,8 +347,7 @@ impl Agent {
     fn cut_short(&mut self, turn: &Turn) {
         if !turn.streamed.is_empty() {
             let block = Block::Text(turn.streamed.clone());
-            self.transcript
-                .block(&mut Message::default(), &block.as_json(), None, Duration::ZERO);
+            self.transcript.block(&mut Message::default(), &block.as_json(), None, Duration::ZERO);
             self.conversation.push(Mark::Reply, &turn.streamed);
         }
         let call = match &turn.phase {

@@ -28,28 +28,19 @@ impl Agent {
             Some(dialog) => dialog.block(size.columns),
             None => screen::prompt_block(&mut self.prompt, &looks, size),
         };
-        let mut live: Vec<String> = self
-            .live_entries(now)
-            .iter()
-            .flat_map(|entry| entry.rows(size.columns))
-            .collect();
+        let mut live: Vec<String> =
+            self.live_entries(now).iter().flat_map(|entry| entry.rows(size.columns)).collect();
         if looks.spinner.is_some() || self.faults.classic {
             live.push(String::new());
         }
         if self.faults.classic {
             let printed = self.conversation.rows_from(self.printed, size.columns);
             self.printed = self.conversation.end();
-            return Some(View {
-                printed,
-                frame: screen::live_frame(live, block, size),
-            });
+            return Some(View { printed, frame: screen::live_frame(live, block, size) });
         }
         let mut body = self.conversation.tail(size.columns, size.rows);
         body.append(&mut live);
-        Some(View {
-            printed: Vec::new(),
-            frame: screen::full_frame(body, block, size),
-        })
+        Some(View { printed: Vec::new(), frame: screen::full_frame(body, block, size) })
     }
 
     /// The screen was lost: what a scrolling screen had printed is printed again.
@@ -144,10 +135,7 @@ impl Agent {
             Phase::Running { call, since, .. } => {
                 let seconds = now.saturating_duration_since(*since).as_secs();
                 entries.push(Entry::new(Mark::Tool, &format!("Mock command · {seconds}s")));
-                entries.push(Entry::new(
-                    Mark::Detail,
-                    &format!("{} ({seconds}s)", tool::summary(call)),
-                ));
+                entries.push(Entry::new(Mark::Detail, &format!("{} ({seconds}s)", tool::summary(call))));
             }
             Phase::Asking(asking) if !asking.dialog.is_question() => {
                 entries.extend(asked_entries(&asking.call));
@@ -167,10 +155,7 @@ fn asked_entries(call: &Call) -> Vec<Entry> {
     if call.name != "Bash" {
         return vec![Entry::new(Mark::Tool, &tool::summary(call))];
     }
-    vec![
-        Entry::new(Mark::Tool, "Mock command"),
-        Entry::new(Mark::Detail, &tool::summary(call)),
-    ]
+    vec![Entry::new(Mark::Tool, "Mock command"), Entry::new(Mark::Detail, &tool::summary(call))]
 }
 
 fn spinner_text(turn: &Turn, now: Instant) -> String {

@@ -55,16 +55,10 @@ impl Demo {
     /// Everything but the agent.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let demo = Self {
-            directory,
-            started: Cell::new(false),
-        };
+        let demo = Self { directory, started: Cell::new(false) };
         fs::create_dir_all(demo.cwd()).unwrap();
         let record = demo.path("events.jsonl");
-        demo.script(
-            "record.sh",
-            &format!("p=$(cat); printf '%s\\n' \"$p\" >> '{}'", record.display()),
-        );
+        demo.script("record.sh", &format!("p=$(cat); printf '%s\\n' \"$p\" >> '{}'", record.display()));
         let hooks = EVENTS.map(|event| (event.to_owned(), hook(&demo.path("record.sh"))));
         let settings = json!({"hooks": Value::Object(hooks.into_iter().collect())});
         fs::write(demo.path("settings.json"), settings.to_string()).unwrap();
@@ -83,19 +77,12 @@ impl Demo {
     pub fn start(&self, arguments: &[&str], environment: &[(&str, &str)]) {
         let _ = fs::remove_file(self.path("code"));
         let settings = self.path("settings.json");
-        let code = format!(
-            "\"$0\" \"$@\"; echo $? > '{}'; sleep 60",
-            self.path("code").display()
-        );
+        let code = format!("\"$0\" \"$@\"; echo $? > '{}'; sleep 60", self.path("code").display());
         let mut command = self.tmux_command();
         if self.started.replace(true) {
-            command
-                .args(["respawn-pane", "-k", "-t", "demo", "-c"])
-                .arg(self.cwd());
+            command.args(["respawn-pane", "-k", "-t", "demo", "-c"]).arg(self.cwd());
         } else {
-            command
-                .args(["new-session", "-d", "-s", "demo", "-x", "100", "-y", "30", "-c"])
-                .arg(self.cwd());
+            command.args(["new-session", "-d", "-s", "demo", "-x", "100", "-y", "30", "-c"]).arg(self.cwd());
         }
         command.args([
             "-e",
@@ -106,18 +93,9 @@ impl Demo {
         for (name, value) in environment {
             command.args(["-e", &format!("{name}={value}")]);
         }
-        command
-            .args(["sh", "-c", &code, AGENT, "--settings"])
-            .arg(settings)
-            .args(arguments);
-        let output = command
-            .output()
-            .expect("tmux must be installed: these tests drive the agent in it");
-        assert!(
-            output.status.success(),
-            "tmux: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        command.args(["sh", "-c", &code, AGENT, "--settings"]).arg(settings).args(arguments);
+        let output = command.output().expect("tmux must be installed: these tests drive the agent in it");
+        assert!(output.status.success(), "tmux: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Pastes a text as ccmux does.
@@ -138,15 +116,7 @@ impl Demo {
     }
 
     pub fn resize(&self, columns: u32, rows: u32) {
-        self.tmux(&[
-            "resize-window",
-            "-t",
-            "demo",
-            "-x",
-            &columns.to_string(),
-            "-y",
-            &rows.to_string(),
-        ]);
+        self.tmux(&["resize-window", "-t", "demo", "-x", &columns.to_string(), "-y", &rows.to_string()]);
     }
 
     pub fn screen(&self) -> String {
@@ -160,37 +130,25 @@ impl Demo {
 
     /// The agent's own word on its state: `status` and `waitingFor`.
     pub fn state(&self) -> Option<Value> {
-        let path = fs::read_dir(self.config().join("sessions"))
-            .ok()?
-            .flatten()
-            .next()?
-            .path();
+        let path = fs::read_dir(self.config().join("sessions")).ok()?.flatten().next()?.path();
         serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
     }
 
     /// Payloads of an event that hooks were given so far.
     pub fn events(&self, event: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.path("events.jsonl")).unwrap_or_default();
-        let all = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        all.filter(|payload| payload["hook_event_name"] == event)
-            .collect()
+        let all = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        all.filter(|payload| payload["hook_event_name"] == event).collect()
     }
 
     /// Lines of all transcripts, by file name.
     pub fn transcript(&self) -> Vec<Value> {
         let mut lines = Vec::new();
-        for project in fs::read_dir(self.config().join("projects"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        for project in fs::read_dir(self.config().join("projects")).into_iter().flatten().flatten() {
             for file in fs::read_dir(project.path()).into_iter().flatten().flatten() {
                 let text = fs::read_to_string(file.path()).unwrap_or_default();
                 lines.extend(
-                    text.lines()
-                        .map(|line| serde_json::from_str::<Value>(line).expect("a whole line")),
+                    text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a whole line")),
                 );
             }
         }
@@ -208,16 +166,12 @@ impl Demo {
     }
 
     pub fn wait_for_screen(&self, text: &str) {
-        self.wait(&format!("{text:?} on the screen"), || {
-            self.screen().contains(text)
-        });
+        self.wait(&format!("{text:?} on the screen"), || self.screen().contains(text));
     }
 
     /// The nth payload of an event, once it is there.
     pub fn wait_for_event(&self, event: &str, nth: usize) -> Value {
-        self.wait(&format!("{event} number {nth}"), || {
-            self.events(event).len() >= nth
-        });
+        self.wait(&format!("{event} number {nth}"), || self.events(event).len() >= nth);
         self.events(event).swap_remove(nth - 1)
     }
 
@@ -266,13 +220,8 @@ impl Demo {
     /// A server of this test alone: its socket is in our directory.
     fn tmux_command(&self) -> Command {
         let mut command = Command::new("tmux");
-        command
-            .args(["-L", "demo", "-f", "/dev/null"])
-            .env("TMUX_TMPDIR", self.directory.path());
-        command
-            .env_remove("TMUX")
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null());
+        command.args(["-L", "demo", "-f", "/dev/null"]).env("TMUX_TMPDIR", self.directory.path());
+        command.env_remove("TMUX").env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
         command
     }
 }

@@ -99,7 +99,10 @@ mod tests {
         assert_eq!(server["alwaysLoad"], true);
         let entry = McpEntry { transport: Transport::of("sse"), token: None, ..entry };
         let server = entry.to_json()["mcpServers"]["ccmux"].clone();
-        assert_eq!((server["type"].as_str(), server["url"].as_str()), (Some("sse"), Some("http://127.0.0.1:9876/sse")));
+        assert_eq!(
+            (server["type"].as_str(), server["url"].as_str()),
+            (Some("sse"), Some("http://127.0.0.1:9876/sse"))
+        );
         assert!(server.get("headers").is_none());
     }
 

@@ -158,7 +158,9 @@ fn check_cwd(cwd: &Path, home: &Path, allowed: bool) -> Result<(), PlanError> {
         _ => a == b,
     };
     if !allowed && (same(cwd, home) || same(cwd, Path::new("/"))) {
-        return refused("the home folder and / are refused; choose a project folder, or set agent.allow_home = true");
+        return refused(
+            "the home folder and / are refused; choose a project folder, or set agent.allow_home = true",
+        );
     }
     std::fs::create_dir_all(cwd).or_else(|error| refused(&format!("can't be made: {error}")))
 }
@@ -172,7 +174,8 @@ mod tests {
         let mut settings = Settings::defaults(None);
         settings.agent.command = "sh -c 'echo hi'".into();
         change(&mut settings);
-        let environment = [("HOME", home.path().to_str().unwrap()), ("PATH", "/usr/bin:/bin"), ("CLAUDECODE", "1")];
+        let environment =
+            [("HOME", home.path().to_str().unwrap()), ("PATH", "/usr/bin:/bin"), ("CLAUDECODE", "1")];
         AgentPlan::new(&settings, home.path(), environment.map(|(k, v)| (k.into(), v.into())))
     }
 
@@ -198,7 +201,10 @@ mod tests {
         };
         let loopback = "127.0.0.1,localhost,::1";
         assert_eq!(with(&[]), [loopback, loopback]);
-        assert_eq!(with(&[("no_proxy", "a.b, localhost")]), ["a.b,localhost,127.0.0.1,::1"; 2].map(String::from));
+        assert_eq!(
+            with(&[("no_proxy", "a.b, localhost")]),
+            ["a.b,localhost,127.0.0.1,::1"; 2].map(String::from)
+        );
         assert_eq!(with(&[("NO_PROXY", "*"), ("no_proxy", "x")]), ["*".to_owned(), format!("x,{loopback}")]);
         assert!(plan(|_| {}).unwrap().environment["NO_PROXY"].contains("127.0.0.1"));
     }
@@ -211,6 +217,8 @@ mod tests {
         assert!(error.contains("agent.allow_home"), "{error}");
         let error = plan(|settings| settings.agent.cwd = "/".into()).unwrap_err().to_string();
         assert!(error.contains("agent.cwd"), "{error}");
-        assert!(plan(|settings| (settings.agent.cwd, settings.agent.allow_home) = ("~".into(), true)).is_ok());
+        assert!(
+            plan(|settings| (settings.agent.cwd, settings.agent.allow_home) = ("~".into(), true)).is_ok()
+        );
     }
 }

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written_and_a_damaged_one_is_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let record = AgentRecord { pid: Some(7), session: Some(SessionId::new("s")), ..AgentRecord::default() };
+        let record =
+            AgentRecord { pid: Some(7), session: Some(SessionId::new("s")), ..AgentRecord::default() };
         record.write(folder.path()).unwrap();
         assert_eq!(AgentRecord::read(folder.path()), record);
         fs::write(file(folder.path()), "{").unwrap();

@@ -57,7 +57,9 @@ impl HookFront {
                     .filter(|_| origin == Origin::Own)
                     .and_then(|prompt| self.on_the_way.batch_of(prompt)),
             },
-            "Stop" => SessionFact::TurnEnded { prompt: prompt_of(frame), background: background_tasks(payload) },
+            "Stop" => {
+                SessionFact::TurnEnded { prompt: prompt_of(frame), background: background_tasks(payload) }
+            }
             "StopFailure" => SessionFact::TurnFailed { prompt: prompt_of(frame), error: word("error") },
             "PermissionRequest" => SessionFact::DialogOpened { tool: word("tool_name") },
             "Elicitation" => SessionFact::DialogOpened { tool: "Elicitation".to_owned() },
@@ -118,7 +120,10 @@ mod tests {
         assert_eq!(fact("SessionStart.resume.json"), Some(SessionFact::Started { source: "resume".into() }));
         assert_eq!(
             fact("Stop.background.json"),
-            Some(SessionFact::TurnEnded { prompt: prompt("47aded91-a5fa-4927-b0c1-6b618d7114e8"), background: 1 })
+            Some(SessionFact::TurnEnded {
+                prompt: prompt("47aded91-a5fa-4927-b0c1-6b618d7114e8"),
+                background: 1
+            })
         );
         assert_eq!(
             fact("StopFailure.json"),
@@ -152,7 +157,8 @@ mod tests {
     #[tokio::test]
     async fn a_payload_of_another_form_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
-        for payload in [Value::Null, "x".into(), serde_json::json!({"session_id": 7}), serde_json::json!([])] {
+        for payload in [Value::Null, "x".into(), serde_json::json!({"session_id": 7}), serde_json::json!([])]
+        {
             let frame = HookFrame { event: "Stop".into(), token: None, claude_pid: None, payload };
             assert_eq!(front(folder.path()).event_of(&frame, Origin::Own), None);
         }

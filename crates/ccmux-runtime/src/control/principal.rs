@@ -98,7 +98,11 @@ mod tests {
         let sender = Sender { pid: Some(own), token: "secret", agent: Some(77) };
         assert_eq!(of_hook(&frame(Some("secret"), Some(77)), sender), Principal::OwnSession);
         let foreign = Principal::Foreign(Some(SessionId::new("s")));
-        assert_eq!(of_hook(&frame(Some("secret"), Some(78)), sender), foreign, "a claude -p in Claude's Bash");
+        assert_eq!(
+            of_hook(&frame(Some("secret"), Some(78)), sender),
+            foreign,
+            "a claude -p in Claude's Bash"
+        );
         assert_eq!(of_hook(&frame(Some("wrong!"), Some(77)), sender), foreign);
         assert_eq!(of_hook(&frame(None, Some(77)), sender), foreign);
         let by_parent = Sender { agent: Some(parent), ..sender };

@@ -95,10 +95,13 @@ impl<T: Terminal> Answers<T> {
     async fn reply_with(&self, receipt: Receipt, wanted: MessageState) -> Reply {
         let because = receipt.reason.clone().unwrap_or_else(|| "the log tells more".to_owned());
         let mut reply = match receipt.state {
-            MessageState::Uncertain => Reply::refused(ErrorCode::Uncertain, format!("delivery is uncertain: {because}")),
-            MessageState::Failed | MessageState::Expired => {
-                Reply::refused(ErrorCode::Rejected, format!("the message {}: {because}", receipt.state.word()))
+            MessageState::Uncertain => {
+                Reply::refused(ErrorCode::Uncertain, format!("delivery is uncertain: {because}"))
             }
+            MessageState::Failed | MessageState::Expired => Reply::refused(
+                ErrorCode::Rejected,
+                format!("the message {}: {because}", receipt.state.word()),
+            ),
             _ => Reply::ok(),
         };
         if wanted == MessageState::Answered
@@ -170,8 +173,7 @@ impl<T: Terminal> Answers<T> {
             let looked = policy.wait_for(|status| status.asked > before && !status.look_is_due);
             let _ = timeout(LOOK_WITHIN, looked).await;
         }
-        let status = self.policy.borrow().clone();
-        status
+        policy.borrow().clone()
     }
 
     /// The agent's screen as text.
@@ -181,7 +183,9 @@ impl<T: Terminal> Answers<T> {
                 let screen = if ansi { capture.text } else { plain_text(&capture.text) };
                 Reply { screen: Some(screen), ..Reply::ok() }
             }
-            Err(error) => Reply::refused(ErrorCode::Internal, format!("the screen can't be captured: {error}")),
+            Err(error) => {
+                Reply::refused(ErrorCode::Internal, format!("the screen can't be captured: {error}"))
+            }
         }
     }
 }

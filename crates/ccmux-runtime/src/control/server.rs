@@ -162,9 +162,10 @@ impl<T: Terminal> Desk<T> {
 }
 
 /// Reads a frame step by step, so that the error names what is wrong.
-fn parse(line: &[u8]) -> Result<Request, Reply> {
-    let bad = |why: String| Reply::refused(ErrorCode::BadFrame, why);
-    let mut value: Value = serde_json::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
+fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
+    let bad = |why: String| Box::new(Reply::refused(ErrorCode::BadFrame, why));
+    let mut value: Value =
+        serde_json::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
     let Value::Object(fields) = &mut value else {
         return Err(bad("the line is no JSON object".to_owned()));
     };
@@ -172,15 +173,17 @@ fn parse(line: &[u8]) -> Result<Request, Reply> {
         None => {}
         Some(version) if version == WIRE_VERSION => {}
         Some(version) => {
-            let why = format!("version {version} is not spoken here, only {WIRE_VERSION}: update the older side");
-            return Err(Reply::refused(ErrorCode::BadVersion, why));
+            let why =
+                format!("version {version} is not spoken here, only {WIRE_VERSION}: update the older side");
+            return Err(Box::new(Reply::refused(ErrorCode::BadVersion, why)));
         }
     }
     serde_json::from_value(value).map_err(|error| bad(error.to_string()))
 }
 
 fn line_of(reply: &impl Serialize) -> Answer {
-    let mut line = serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
+    let mut line =
+        serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
     line.push(b'\n');
     Answer::Line(line)
 }

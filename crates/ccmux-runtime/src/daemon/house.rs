@@ -10,10 +10,10 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::{DaemonError, Setting};
+use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
 use crate::agent::record::session_token;
 use crate::clock::Clock;
-use crate::agent::mcp_entry::Transport;
 use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
 use crate::mcp::Door;
 use crate::prompt;

@@ -111,7 +111,11 @@ impl DaemonError {
 ///
 /// # Errors
 /// Whatever kept it from starting, with its exit code. Once it runs, it goes on.
-pub async fn run(setting: Setting, shutdown: CancellationToken, ready: impl FnOnce()) -> Result<(), DaemonError> {
+pub async fn run(
+    setting: Setting,
+    shutdown: CancellationToken,
+    ready: impl FnOnce(),
+) -> Result<(), DaemonError> {
     let mut house = House::open(setting).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
     ready();

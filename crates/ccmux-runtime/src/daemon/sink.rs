@@ -21,7 +21,9 @@ pub struct InboxSink {
 impl InboxSink {
     /// The beginning of a message that came before the last daemon ended: accepted as it stands, unless more comes.
     pub async fn finish_partial(self, channel: ChannelName) {
-        let Ok(before) = self.inbox.received(&channel).await else { return };
+        let Ok(before) = self.inbox.received(&channel).await else {
+            return;
+        };
         sleep(QUIET + Duration::from_millis(500)).await;
         if self.inbox.received(&channel).await.is_ok_and(|after| after == before) {
             let _ = self.flush_quiet(&channel).await;
@@ -46,7 +48,12 @@ impl Sink for InboxSink {
         self.inbox.received(channel).await.map_err(sink_error)
     }
 
-    async fn ingest(&self, channel: &ChannelName, offset: u64, bytes: Vec<u8>) -> Result<Ingested, SinkError> {
+    async fn ingest(
+        &self,
+        channel: &ChannelName,
+        offset: u64,
+        bytes: Vec<u8>,
+    ) -> Result<Ingested, SinkError> {
         let ingested = self.inbox.ingest(channel, offset, bytes).await.map_err(sink_error)?;
         Ok(self.tell(ingested).await)
     }

@@ -1,6 +1,7 @@
 //! Starts the tasks and gives each its world.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
 use ccmux_wire::id::BatchId;
@@ -8,12 +9,14 @@ use ccmux_wire::status::{ChannelStatus, TmuxStatus};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::DaemonError;
 use super::house::House;
 use super::sink::InboxSink;
+use crate::agent::record::AgentRecord;
 use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
@@ -28,11 +31,14 @@ use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
 use crate::workers::clerk::{Clerk, text_of};
-use crate::workers::on_the_way::{OnTheWay, TextOnTheWay};
+use crate::workers::on_the_way::{OnTheWay, PutAway, TextOnTheWay};
 use crate::workers::speaker::{Speaker, alert};
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
 use crate::workers::witness::Witness;
+
+/// How soon a socket that can't be bound is tried again.
+const BIND_AGAIN: Duration = Duration::from_secs(5);
 
 /// What runs.
 pub struct Running {
@@ -116,14 +122,21 @@ async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
         remember_text(house, batch, on_the_way).await;
         events.push(Event::BatchFound { batch, messages });
     }
+    if AgentRecord::read(house.state_dir.path()).session.is_some() {
+        events.push(Event::DaemonReturned { unanswered: std::mem::take(&mut house.inbox.unanswered) });
+    }
     events.extend(std::mem::take(&mut house.inbox.waiting).into_iter().map(Event::MessageAccepted));
     events
 }
 
 async fn remember_text(house: &House, batch: BatchId, on_the_way: &OnTheWay) {
     let inbox = &house.inbox.inbox;
-    let Ok(Some(row)) = inbox.batch(batch).await else { return };
-    let Ok(bodies) = inbox.bodies(row.messages).await else { return };
+    let Ok(Some(row)) = inbox.batch(batch).await else {
+        return;
+    };
+    let Ok(bodies) = inbox.bodies(row.messages).await else {
+        return;
+    };
     let text = text_of(&bodies, &house.clock);
     on_the_way.add(TextOnTheWay { batch, text, pid: row.mark.agent_pid.unwrap_or(-1) });
 }
@@ -138,6 +151,7 @@ fn start_workers(
     shutdown: &CancellationToken,
 ) {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let put_away = PutAway::default();
     let clerk = Clerk {
         orders: orders.clerk,
         events: house.events.clone(),
@@ -154,6 +168,8 @@ fn start_workers(
         terminal: Arc::clone(&house.terminal),
         rules: Arc::clone(&house.rules),
         on_the_way: on_the_way.clone(),
+        agent: agent.subscribe(),
+        put_away: put_away.clone(),
         inbox: inbox.clone(),
     };
     let witness = Witness {
@@ -166,7 +182,9 @@ fn start_workers(
     tasks.spawn(clerk.run());
     tasks.spawn(typist.run());
     tasks.spawn(witness.run());
-    tasks.spawn(Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox }.run());
+    tasks.spawn(
+        Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox, put_away }.run(),
+    );
     tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
 }
 
@@ -281,13 +299,24 @@ fn start_sockets(
                 changed = lost.changed() => if changed.is_err() { return },
             }
             serving.cancel();
-            listeners = match bind(&dir) {
-                Ok(listeners) => listeners,
-                Err(error) => return tracing::error!(event = "sockets.lost", %error),
+            listeners = tokio::select! {
+                () = shutdown.cancelled() => return,
+                listeners = bind_again(&dir) => listeners,
             };
         }
     });
     Ok(())
+}
+
+/// A directory that is refused now may be put right: the sockets come back then.
+async fn bind_again(dir: &RuntimeDir) -> Listeners {
+    loop {
+        match bind(dir) {
+            Ok(listeners) => return listeners,
+            Err(error) => tracing::error!(event = "sockets.lost", %error),
+        }
+        sleep(BIND_AGAIN).await;
+    }
 }
 
 type Listeners = (UnixListener, UnixListener);

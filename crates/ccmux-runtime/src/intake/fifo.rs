@@ -99,21 +99,13 @@ fn refused_kind(found: &Metadata) -> Option<FifoRefused> {
 
 fn open(path: &Path, write: bool) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    OpenOptions::new()
-        .read(true)
-        .write(write)
-        .custom_flags(flags.bits())
-        .open(path)
+    OpenOptions::new().read(true).write(write).custom_flags(flags.bits()).open(path)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn open_writer(path: &Path, reader: &Metadata) -> Result<File, FifoRefused> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let writer = OpenOptions::new()
-        .write(true)
-        .custom_flags(flags.bits())
-        .open(path)
-        .map_err(gone_or)?;
+    let writer = OpenOptions::new().write(true).custom_flags(flags.bits()).open(path).map_err(gone_or)?;
     match FileId::from(&writer.metadata()?) == FileId::from(reader) {
         true => Ok(writer),
         false => Err(FifoRefused::Gone),

@@ -5,8 +5,11 @@
 //! following ─────────► read ≤ 64 KiB, ingest ─────────► flush_quiet
 //!     │ closing: the FIFO vanished, or the daemon stops
 //!     ▼
-//! draining: what is in the pipe, then flush_quiet, then closed
+//! draining: what is in the pipe, then closed; if the FIFO vanished, flush_quiet before, so that what it left
+//!           unfinished never joins the first line of the next FIFO of that name
 //! ```
+//!
+//! When the daemon stops, what is unfinished stays so: the sink keeps it, the writer may go on after the restart.
 //!
 //! Nothing is read while the sink has not taken the last bytes: writers block, nothing is dropped.
 
@@ -36,7 +39,7 @@ const CHUNK: usize = 64 * 1024;
 /// A closing reader gives up that long after it was told.
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_millis(1_500);
 /// How long a vanished FIFO is kept for a writer that has opened it and not written yet.
-const LINGER: Duration = Duration::from_millis(50);
+const LINGER: Duration = Duration::from_millis(200);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(5);
 
@@ -53,6 +56,8 @@ pub struct FifoReader<S> {
     pub board: ChannelBoard,
     /// Drain, then end.
     pub closing: CancellationToken,
+    /// Whether it closes because the daemon stops.
+    pub shutdown: CancellationToken,
     /// The reader of the FIFO that had this name before: it must have ended before the first byte is taken.
     pub predecessor: Option<JoinHandle<()>>,
 }
@@ -84,14 +89,14 @@ impl<S: Sink> FifoReader<S> {
         if !stream.start().await {
             return Err(io::Error::other("the inbox did not tell where to begin"));
         }
-        loop {
-            tokio::select! {
-                biased;
-                () = stream.closing.cancelled() => return drain(&mut stream, pipe).await,
-                bytes = pipe.read(CHUNK) => stream.take(bytes?).await,
-                () = at(stream.quiet_at) => stream.flush().await,
-            }
+        let end = match stream.follow(&pipe).await {
+            Ok(()) => drain(&mut stream, pipe).await,
+            failed => failed,
+        };
+        if stream.quiet_at.is_some() && !self.shutdown.is_cancelled() {
+            stream.flush().await;
         }
+        end
     }
 }
 
@@ -125,6 +130,18 @@ impl<S: Sink> Stream<S> {
             }
             if !self.pause(&mut trouble).await {
                 return false;
+            }
+        }
+    }
+
+    /// Until it closes.
+    async fn follow(&mut self, pipe: &Readable) -> io::Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return Ok(()),
+                bytes = pipe.read(CHUNK) => self.take(bytes?).await,
+                () = at(self.quiet_at) => self.flush().await,
             }
         }
     }
@@ -173,17 +190,14 @@ impl<S: Sink> Stream<S> {
     }
 
     fn give_up_at(&mut self) -> Instant {
-        *self
-            .give_up_at
-            .get_or_insert_with(|| Instant::now() + DRAIN_LIMIT)
+        *self.give_up_at.get_or_insert_with(|| Instant::now() + DRAIN_LIMIT)
     }
 
     fn stalled(&self, trouble: &Trouble, error: &str) {
         if trouble.tries == 0 {
             tracing::warn!(event = "channel.stalled", channel = %self.channel, error);
         }
-        self.board
-            .set(&self.channel, Direction::In, &format!("stalled: {error}"));
+        self.board.set(&self.channel, Direction::In, &format!("stalled: {error}"));
     }
 
     fn resumed(&self, trouble: &Trouble) {
@@ -217,13 +231,10 @@ async fn drain<S: Sink>(stream: &mut Stream<S>, pipe: Readable) -> io::Result<()
             _ => break,
         }
     }
-    if let Some(rest) = without_writer(pipe)? {
-        linger(stream, &rest).await?;
+    match without_writer(pipe) {
+        Some(rest) => linger(stream, &rest).await,
+        None => Ok(()),
     }
-    if stream.quiet_at.is_some() {
-        stream.flush().await;
-    }
-    Ok(())
 }
 
 /// Reads on until the last writer has left or hesitates.
@@ -239,16 +250,16 @@ async fn linger<S: Sink>(stream: &mut Stream<S>, rest: &Readable) -> io::Result<
 }
 
 /// A FIFO that nobody can open any more, without our own write end: its end can be seen now. `None` if it still has a
-/// name, or if the system can't do that.
-fn without_writer(pipe: Readable) -> io::Result<Option<Readable>> {
-    if !cfg!(target_os = "linux") || nix::sys::stat::fstat(&pipe)?.st_nlink > 0 {
-        return Ok(None);
+/// name, or if the system can't do that (no `/proc`).
+fn without_writer(pipe: Readable) -> Option<Readable> {
+    if !cfg!(target_os = "linux") || nix::sys::stat::fstat(&pipe).ok()?.st_nlink > 0 {
+        return None;
     }
     let path = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
     let flags = OFlag::O_NONBLOCK.bits();
-    let reader = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let reader = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     drop(pipe);
-    Readable::new(OwnedFd::from(reader)).map(Some)
+    Readable::new(OwnedFd::from(reader)).ok()
 }
 
 async fn at(instant: Option<Instant>) {

@@ -14,7 +14,7 @@ use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
 use ccmux_wire::status::{ChannelStatus, Direction};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval_at, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::board::{ChannelBoard, OPEN};
@@ -88,6 +88,7 @@ impl<S: Sink> Registry<S> {
     pub async fn run(mut self) {
         let mut watch = DirWatch::new(Watched::Names);
         let mut rescan = interval_at(Instant::now() + RESCAN, RESCAN);
+        rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.look(&mut watch);
             tokio::select! {
@@ -117,9 +118,7 @@ impl<S: Sink> Registry<S> {
         } else {
             followed.map_err(|error| error.to_string())?;
         }
-        self.dir
-            .make_fifo(DEFAULT_FIFO)
-            .map_err(|error| error.to_string())?;
+        self.dir.make_fifo(DEFAULT_FIFO).map_err(|error| error.to_string())?;
         let found = self.read_dir().map_err(|error| error.to_string())?;
         self.close_vanished(&found);
         self.forget(&found);
@@ -140,11 +139,7 @@ impl<S: Sink> Registry<S> {
             }
             // What is gone between the two calls was never there.
             if let Ok(metadata) = entry.metadata() {
-                found.push(Found {
-                    file_name,
-                    role,
-                    metadata,
-                });
+                found.push(Found { file_name, role, metadata });
             }
         }
         found.sort_by(|a, b| a.file_name.cmp(&b.file_name));
@@ -152,19 +147,12 @@ impl<S: Sink> Registry<S> {
     }
 
     fn close_vanished(&mut self, found: &[Found]) {
-        let there: HashMap<&ChannelName, FileId> = found
-            .iter()
-            .filter_map(|file| Some((file.channel_in()?, file.id())))
-            .collect();
+        let there: HashMap<&ChannelName, FileId> =
+            found.iter().filter_map(|file| Some((file.channel_in()?, file.id()))).collect();
         let gone = |(name, reading): &(&ChannelName, &Reading)| {
             there.get(name) != Some(&reading.id) || reading.task.is_finished()
         };
-        let gone: Vec<ChannelName> = self
-            .open
-            .iter()
-            .filter(gone)
-            .map(|(name, _)| name.clone())
-            .collect();
+        let gone: Vec<ChannelName> = self.open.iter().filter(gone).map(|(name, _)| name.clone()).collect();
         for name in gone {
             if let Some(reading) = self.open.remove(&name) {
                 reading.closing.cancel();
@@ -179,8 +167,7 @@ impl<S: Sink> Registry<S> {
         let there: HashSet<(String, FileId)> = found.iter().map(Found::key).collect();
         self.refused.retain(|key| there.contains(key));
         let listed: BTreeSet<(&ChannelName, Direction)> = found.iter().filter_map(Found::listed).collect();
-        self.board
-            .retain(|name, direction| listed.contains(&(name, direction)));
+        self.board.retain(|name, direction| listed.contains(&(name, direction)));
     }
 
     fn take_up(&mut self, file: &Found) {
@@ -215,6 +202,7 @@ impl<S: Sink> Registry<S> {
             sink: Arc::clone(&self.sink),
             board: self.board.clone(),
             closing: closing.clone(),
+            shutdown: self.shutdown.clone(),
             predecessor: self.draining.remove(channel),
         };
         self.board.set(channel, Direction::In, OPEN);

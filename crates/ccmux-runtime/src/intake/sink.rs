@@ -17,7 +17,8 @@ pub struct Ingested {
 #[error("{0}")]
 pub struct SinkError(pub String);
 
-/// Takes the bytes of channels. One caller a channel at a time.
+/// Takes the bytes of channels. One caller a channel at a time. What is unfinished must survive the daemon: nobody
+/// flushes it at shutdown.
 pub trait Sink: Send + Sync + 'static {
     /// How many bytes of the channel were taken over all times: where the next ones begin.
     fn start_offset(&self, channel: &ChannelName) -> impl Future<Output = Result<u64, SinkError>> + Send;

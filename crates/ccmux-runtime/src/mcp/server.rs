@@ -90,7 +90,8 @@ impl McpServer {
         let guard = Guard { port, token: self.door.token().cloned() };
         let router = router(guard, self.tools.clone(), self.shutdown.clone());
         let stop = self.shutdown.clone();
-        let serving = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+        let serving =
+            axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
         let late = async {
             self.shutdown.cancelled().await;
             sleep(ENDS_WITHIN).await;

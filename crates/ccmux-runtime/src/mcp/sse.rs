@@ -114,7 +114,10 @@ pub async fn message(State(sessions): State<SseSessions>, request: Request<Body>
         return refused(StatusCode::NOT_FOUND, "no such session: open /sse again\n");
     };
     let Ok(body) = to_bytes(request.into_body(), BODY_BYTES).await else {
-        return refused(StatusCode::PAYLOAD_TOO_LARGE, "the body is cut off, or too large: the limit is 2 MiB\n");
+        return refused(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is cut off, or too large: the limit is 2 MiB\n",
+        );
     };
     let Ok(message) = serde_json::from_slice(&body) else {
         return refused(StatusCode::BAD_REQUEST, "the body is no JSON-RPC message\n");

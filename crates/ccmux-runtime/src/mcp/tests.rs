@@ -71,7 +71,11 @@ fn any_other_host_is_refused() {
     }
     assert_eq!(check(&[TOKEN]), refused, "no host");
     assert_eq!(check(&[HOST, ("host", "evil.example:9876"), TOKEN]), refused, "two hosts");
-    assert_eq!(check_at(Some("evil.example:9876"), &[HOST, TOKEN]), refused, "the request line names another");
+    assert_eq!(
+        check_at(Some("evil.example:9876"), &[HOST, TOKEN]),
+        refused,
+        "the request line names another"
+    );
 }
 
 #[test]
@@ -97,7 +101,9 @@ fn pages_that_are_not_local_are_refused() {
 
 #[test]
 fn without_the_token_nobody_comes_in_and_the_answer_names_its_file() {
-    for said in ["Bearer wrong", "Bearer secre", "Bearer secrets", "Bearer", "Bearer ", "secret", "Basic secret"] {
+    for said in
+        ["Bearer wrong", "Bearer secre", "Bearer secrets", "Bearer", "Bearer ", "secret", "Basic secret"]
+    {
         let refused = check(&[HOST, ("authorization", said)]).unwrap_err();
         assert!(matches!(refused, Refused::Token { .. }), "{said}");
     }
@@ -172,7 +178,11 @@ struct Served {
 async fn served() -> Served {
     let dir = tempfile::tempdir().unwrap();
     mkfifo(&dir.path().join("out.test"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    let channel = |name: &str, direction| ChannelStatus { name: name.parse().unwrap(), direction, state: "open".into() };
+    let channel = |name: &str, direction| ChannelStatus {
+        name: name.parse().unwrap(),
+        direction,
+        state: "open".into(),
+    };
     let list = vec![channel("default", Direction::In), channel("test", Direction::Out)];
     let (list, channels) = watch::channel(list);
     let ms = Duration::from_millis;
@@ -187,7 +197,8 @@ async fn served() -> Served {
     let router = router(guard, Tools { outlets }, shutdown.clone());
     let stop = shutdown.clone();
     let server = tokio::spawn(async move {
-        let serving = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+        let serving =
+            axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
         serving.await.unwrap();
     });
     Served { dir, port, token, shutdown, server, _list: list }
@@ -256,7 +267,10 @@ fn initialize() -> Value {
 
 fn text_of(reply: &Value) -> (bool, &str) {
     let result = &reply["result"];
-    (result["isError"] == json!(true), result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{reply}")))
+    (
+        result["isError"] == json!(true),
+        result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{reply}")),
+    )
 }
 
 fn drain(mut reader: fs::File) -> String {
@@ -269,9 +283,21 @@ fn drain(mut reader: fs::File) -> String {
 async fn every_route_but_healthz_is_guarded() {
     let served = served().await;
     assert_eq!(served.ask_raw("GET /healthz HTTP/1.1\r\nHost: x\r\n", "").await, (200, "ok\n".to_owned()));
-    for path in ["/mcp", "/sse", "/messages?session_id=x", "/", "/nowhere", "/healthz/", "//healthz", "/mcp/../healthz"] {
+    for path in [
+        "/mcp",
+        "/sse",
+        "/messages?session_id=x",
+        "/",
+        "/nowhere",
+        "/healthz/",
+        "//healthz",
+        "/mcp/../healthz",
+    ] {
         for method in ["GET", "POST", "DELETE", "OPTIONS"] {
-            let ok_host = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: 0\r\n", served.port);
+            let ok_host = format!(
+                "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: 0\r\n",
+                served.port
+            );
             let (status, body) = served.ask_raw(&ok_host, "").await;
             assert_eq!(status, 401, "{method} {path}: {body}");
             assert!(method == "HEAD" || body.contains("mcp.token"), "{body}");
@@ -280,7 +306,11 @@ async fn every_route_but_healthz_is_guarded() {
         let foreign_host = head.replace(&format!("127.0.0.1:{}", served.port), "evil.example");
         assert_eq!(served.ask_raw(&foreign_host, "").await.0, 403, "{path}");
         for origin in ["http://evil.example", "null"] {
-            assert_eq!(served.ask_raw(&format!("{head}Origin: {origin}\r\n"), "").await.0, 403, "{path} {origin}");
+            assert_eq!(
+                served.ask_raw(&format!("{head}Origin: {origin}\r\n"), "").await.0,
+                403,
+                "{path} {origin}"
+            );
         }
     }
 }
@@ -291,15 +321,23 @@ async fn streamable_http_initializes_lists_and_calls() {
     let hello = served.rpc(initialize()).await;
     assert_eq!(hello["result"]["serverInfo"]["name"], "ccmux");
     let instructions = hello["result"]["instructions"].as_str().unwrap();
-    assert!(instructions.contains("[HH:MM name]") && instructions.contains("took messages: test;"), "{instructions}");
+    assert!(
+        instructions.contains("[HH:MM name]") && instructions.contains("took messages: test;"),
+        "{instructions}"
+    );
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(served.post("/mcp", &initialized.to_string()).await.0, 202);
     let tools = served.rpc(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
-    let names: Vec<&str> =
-        tools["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = tools["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["send_to_channel", "list_channels"]);
     let reader = served.reader();
-    let sent = served.rpc(call(2, "send_to_channel", json!({"channel": "test", "message": "hello\nyou"}))).await;
+    let sent =
+        served.rpc(call(2, "send_to_channel", json!({"channel": "test", "message": "hello\nyou"}))).await;
     assert_eq!(text_of(&sent), (false, "sent to test"));
     assert_eq!(drain(reader), "hello\nyou\n");
 }
@@ -322,7 +360,10 @@ async fn what_goes_wrong_with_a_call_is_a_tool_error_that_says_so() {
     assert!(text_of(&reply).0);
     let reply = served.rpc(call(1, "list_channels", json!({}))).await;
     let (is_error, text) = text_of(&reply);
-    assert!(!is_error && text.contains("(send_to_channel):\n- test\n") && text.ends_with("- default\n"), "{text}");
+    assert!(
+        !is_error && text.contains("(send_to_channel):\n- test\n") && text.ends_with("- default\n"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -393,7 +434,8 @@ async fn server_sent_events_initialize_list_and_call() {
     let tools = client.rpc(&served, json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 2);
     let reader = served.reader();
-    let sent = client.rpc(&served, call(2, "send_to_channel", json!({"channel": "test", "message": "hello"}))).await;
+    let sent =
+        client.rpc(&served, call(2, "send_to_channel", json!({"channel": "test", "message": "hello"}))).await;
     assert_eq!(text_of(&sent), (false, "sent to test"));
     assert_eq!(drain(reader), "hello\n");
 }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use ccmux_wire::status::{ChannelStatus, Direction};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
-    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
+    JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -51,7 +52,9 @@ impl Tools {
         let channels = self.outlets.channels();
         let lines = |direction: Direction| -> String {
             let lines = channels.iter().filter(|channel| channel.direction == direction).map(line);
-            Some(lines.collect::<String>()).filter(|text| !text.is_empty()).unwrap_or_else(|| "- none\n".to_owned())
+            Some(lines.collect::<String>())
+                .filter(|text| !text.is_empty())
+                .unwrap_or_else(|| "- none\n".to_owned())
         };
         format!(
             "Channels that take messages ({SEND}):\n{}Channels that messages come from:\n{}",
@@ -65,7 +68,10 @@ impl Tools {
         let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
         let now = match names.as_slice() {
             [] => format!("At the start no channel took messages; {LIST} tells what there is now."),
-            _ => format!("At the start these took messages: {}; {LIST} tells what there is now.", names.join(", ")),
+            _ => format!(
+                "At the start these took messages: {}; {LIST} tells what there is now.",
+                names.join(", ")
+            ),
         };
         format!(
             "ccmux brings you messages from programs outside and takes your answers to them. In a prompt, a line that \

@@ -31,7 +31,9 @@ pub enum OutletError {
         waited_s: f64,
     },
     /// Over the limit.
-    #[error("the message is too large: {bytes} bytes, the limit is {MESSAGE_BYTES}; nothing was sent, send less or in parts")]
+    #[error(
+        "the message is too large: {bytes} bytes, the limit is {MESSAGE_BYTES}; nothing was sent, send less or in parts"
+    )]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -45,7 +47,9 @@ pub enum OutletError {
         why: String,
     },
     /// The reader does not read, and nothing of the message is in the pipe.
-    #[error("the program that reads {channel} does not read: its pipe is full; nothing was sent, try again later or tell the user")]
+    #[error(
+        "the program that reads {channel} does not read: its pipe is full; nothing was sent, try again later or tell the user"
+    )]
     Full {
         /// The channel.
         channel: ChannelName,

@@ -78,7 +78,8 @@ impl Outlets {
 
     /// The channels that take messages, for people and models.
     pub fn names(&self) -> Vec<ChannelName> {
-        let usable = |channel: &&ChannelStatus| channel.direction == Direction::Out && channel.state == "open";
+        let usable =
+            |channel: &&ChannelStatus| channel.direction == Direction::Out && channel.state == "open";
         self.0.channels.borrow().iter().filter(usable).map(|channel| channel.name.clone()).collect()
     }
 

@@ -109,12 +109,18 @@ async fn fifty_callers_at_once_get_fifty_whole_lines_through() {
 async fn a_missing_channel_is_answered_with_the_names_there_are() {
     let place = place();
     let error = place.send("nowhere", "x").await.unwrap_err().to_string();
-    assert!(error.contains("no channel \"nowhere\"") && error.contains("no channel takes messages now"), "{error}");
+    assert!(
+        error.contains("no channel \"nowhere\"") && error.contains("no channel takes messages now"),
+        "{error}"
+    );
     place.fifo("alpha");
     place.fifo("beta");
     for wrong in ["nowhere", "../alpha", "", "alpha.bak", "a/b"] {
         let error = place.send(wrong, "x").await.unwrap_err();
-        assert!(matches!(&error, OutletError::NoSuchChannel { there, .. } if there.ends_with("alpha, beta")), "{error}");
+        assert!(
+            matches!(&error, OutletError::NoSuchChannel { there, .. } if there.ends_with("alpha, beta")),
+            "{error}"
+        );
     }
 }
 
@@ -200,7 +206,12 @@ async fn what_nobody_has_read_yet_is_held_beyond_the_linger() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(drain(&mut open_reader(&path)), b"unread\n");
     // ... and let go once it is read.
-    let is_held = || fs::read_dir("/proc/self/fd").unwrap().flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == path));
+    let is_held = || {
+        fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .flatten()
+            .any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == path))
+    };
     let let_go = async {
         while is_held() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -280,7 +291,8 @@ async fn what_is_no_fifo_of_ours_is_refused_and_untouched() {
     std::os::unix::fs::symlink(place.fifo("real"), place.path("link")).unwrap();
     fs::create_dir(place.path("dir")).unwrap();
     fs::hard_link(place.fifo("one"), place.path("two")).unwrap();
-    let mut cases = vec![("file", "regular file"), ("link", "symbolic link"), ("dir", "directory"), ("two", "2 names")];
+    let mut cases =
+        vec![("file", "regular file"), ("link", "symbolic link"), ("dir", "directory"), ("two", "2 names")];
     if Uid::effective().is_root() {
         mknod(&place.path("device"), SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(1, 3)).unwrap();
         chown(&place.fifo("foreign"), Some(Uid::from_raw(1)), None).unwrap();

@@ -145,7 +145,9 @@ impl ChannelWriter {
                 held.torn = (written < text.len()).then_some(fifo.id);
             }
             match ended {
-                Ended::Left if written == 0 && !fifo.is_at(&self.path) && Instant::now() < patience => continue,
+                Ended::Left if written == 0 && !fifo.is_at(&self.path) && Instant::now() < patience => {
+                    continue;
+                }
                 // Closing drops what is left of it, so that the next reader doesn't begin in the middle.
                 Ended::Left if fifo.unread() < written => {}
                 _ => held.fifo = Some(fifo),
@@ -189,7 +191,12 @@ impl ChannelWriter {
     }
 
     /// Writes all of it; says how far it came. `patience`: until when a reader may come, `finish`: until when it may take.
-    async fn write_all(&self, mut writing: Writing<'_>, patience: Instant, finish: Instant) -> (usize, Ended) {
+    async fn write_all(
+        &self,
+        mut writing: Writing<'_>,
+        patience: Instant,
+        finish: Instant,
+    ) -> (usize, Ended) {
         while writing.written < writing.text.len() {
             let ended = match writing.go_on() {
                 Ok(()) => continue,

@@ -1,3 +1,5 @@
+//! Texts: what leaves the sanitiser, what a prompt looks like, what equals what.
+
 use ccmux_policy::UnixMs;
 use proptest::prelude::*;
 
@@ -76,12 +78,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn part<'a>(label: &'a str, content: &'a str) -> Part<'a> {
-    Part {
-        at_wall: UnixMs(52_200_000),
-        label,
-        content,
-        redelivered: false,
-    }
+    Part { at_wall: UnixMs(52_200_000), label, content, redelivered: false }
 }
 
 proptest! {
@@ -199,10 +196,7 @@ fn joiners_stay_where_claude_keeps_them() {
 
 #[test]
 fn joiners_go_where_claude_drops_them() {
-    assert_eq!(
-        sanitise("a\u{200d}b 😀\u{200d}a 1\u{fe0f}2 漢\u{e0100}"),
-        "ab 😀a 12 漢"
-    );
+    assert_eq!(sanitise("a\u{200d}b 😀\u{200d}a 1\u{fe0f}2 漢\u{e0100}"), "ab 😀a 12 漢");
     assert_eq!(sanitise("😀\u{200d}\u{200d}😀"), "😀\u{200d}😀");
 }
 
@@ -227,24 +221,15 @@ fn a_prompt_has_one_head_a_message_and_indents_the_rest() {
         redelivered: true,
     };
     let prompt = compose(&[part("telegram", "green?"), late], &|_| 3600);
-    assert_eq!(
-        prompt,
-        "[15:30 telegram] green?\n[15:31 cron] (redelivered) nightly\n  \n  2 failures"
-    );
+    assert_eq!(prompt, "[15:30 telegram] green?\n[15:31 cron] (redelivered) nightly\n  \n  2 failures");
 }
 
 #[test]
 fn the_hour_is_the_one_at_that_moment() {
-    let night = Part {
-        at_wall: UnixMs(0),
-        ..part("x", "y")
-    };
+    let night = Part { at_wall: UnixMs(0), ..part("x", "y") };
     assert_eq!(compose(&[night], &|_| -1800), "[23:30 x] y");
     let offset = |at: UnixMs| if at.0 == 0 { 3600 } else { 7200 };
-    let day = Part {
-        at_wall: UnixMs(86_400_000),
-        ..night
-    };
+    let day = Part { at_wall: UnixMs(86_400_000), ..night };
     assert_eq!(compose(&[night, day], &offset), "[01:00 x] y\n[02:00 x] y");
 }
 
@@ -259,10 +244,7 @@ fn a_mention_of_what_exists_is_disarmed() {
         ("\u{3000}@notes.md", "\u{3000}＠notes.md"),
         ("@\"a b.md\"", "＠\"a b.md\""),
         ("@github:issue://7", "＠github:issue://7"),
-        (
-            "me@notes.md (@notes.md \"@notes.md",
-            "me@notes.md (@notes.md \"@notes.md",
-        ),
+        ("me@notes.md (@notes.md \"@notes.md", "me@notes.md (@notes.md \"@notes.md"),
         ("@nobody @ @@notes.md", "@nobody @ @@notes.md"),
     ];
     for (text, safe) in cases {
@@ -292,18 +274,4 @@ fn a_queued_prompt_is_found_among_others() {
 fn what_claude_escapes_is_undone() {
     assert!(same_prompt("[10:00 x] </b>", "[10:00 x] <\\/b>"));
     assert!(!same_prompt("[10:00 x] a b", "[10:00 x] ab"));
-}
-
-#[test]
-fn dump_for_lab() {
-    let Ok(dir) = std::env::var("DUMP") else { return };
-    use proptest::strategy::ValueTree;
-    let mut runner = proptest::test_runner::TestRunner::default();
-    for n in 0..40 {
-        let strategy = prop::collection::vec(hostile(), 30..40);
-        let raw = strategy.new_tree(&mut runner).unwrap().current();
-        let contents: Vec<String> = raw.iter().map(|r| sanitise(r)).collect();
-        let parts: Vec<Part<'_>> = contents.iter().map(|content| part("telegram", content)).collect();
-        std::fs::write(format!("{dir}/{n}.txt"), compose(&parts, &|_| 0)).unwrap();
-    }
 }

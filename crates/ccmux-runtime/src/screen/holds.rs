@@ -1,4 +1,8 @@
 //! Whether the prompt box shows a text of ours.
+//!
+//! A text of plain characters is compared exactly, blanks free only where rows meet. Around emoji, marks and rare
+//! characters a terminal is not exact (measured on tmux 3.3a: skin tones and characters it doesn't know vanish, blanks
+//! appear behind emoji): there what may vanish may be missing, but nothing may be on the screen that is not ours.
 
 use ccmux_policy::screen::BoxHolds;
 use unicode_normalization::UnicodeNormalization;
@@ -20,16 +24,20 @@ pub fn box_holds(prompt_box: Option<&PromptBox>, text: &str) -> BoxHolds {
 
 fn is_ours(found: &PromptBox, text: &str) -> bool {
     let doubtful = text.chars().any(is_doubtful);
-    let hidden = usize::try_from(found.hidden_above).unwrap_or(usize::MAX);
-    let Some(rest) = without_tail(&shown(text, doubtful), &found.rows, doubtful) else {
-        return false;
-    };
-    if found.hidden_below > 0 || rest.trim().is_empty() != (hidden == 0) {
-        return false;
-    }
-    let rows = hidden.saturating_add(found.rows.len());
+    let rest =
+        if doubtful { before_doubtful_tail(text, &found.rows) } else { before_tail(text, &found.rows) };
+    let hides = found.cut_above || found.hidden_above > 0;
+    let ends_so = rest.is_some_and(|rest| rest.is_empty() != hides);
+    ends_so && found.hidden_below == 0 && counts(found, text, doubtful)
+}
+
+/// Whether the box has as many rows as `text` takes. Where its top is out of the screen, it has more than one sees.
+fn counts(found: &PromptBox, text: &str, doubtful: bool) -> bool {
     let ours = wrap::row_count(text, usize::from(found.width));
-    rows.abs_diff(ours) <= tolerance(ours, doubtful)
+    let hidden = usize::try_from(found.hidden_above).unwrap_or(usize::MAX);
+    let rows = hidden.saturating_add(found.rows.len());
+    let off = tolerance(ours, doubtful);
+    if found.cut_above { ours + off > rows } else { rows.abs_diff(ours) <= off }
 }
 
 /// How far the count of rows may be off. Measured: not at all, but where Claude's idea of an emoji's width differs.
@@ -37,33 +45,55 @@ fn tolerance(rows: usize, doubtful: bool) -> usize {
     if doubtful { 1 + rows / 16 } else { 0 }
 }
 
-/// What is left of `text` when `rows` are taken from its end. Blanks are free where rows meet, and nowhere else.
-fn without_tail(text: &str, rows: &[String], doubtful: bool) -> Option<String> {
-    let taken = |rest: String, row: &String| {
-        let row = shown(row, doubtful);
-        rest.trim_end().strip_suffix(row.trim()).map(str::to_owned)
-    };
-    rows.iter().rev().try_fold(text.to_owned(), taken)
+/// What stands in `text` before its tail `rows`; `None` if that is not its tail. Blanks are free where rows meet.
+fn before_tail(text: &str, rows: &[String]) -> Option<String> {
+    let text: String = text.nfc().collect();
+    let taken = |rest, row: &String| str::strip_suffix(str::trim_end(rest), row.trim());
+    rows.iter().rev().try_fold(text.as_str(), taken).map(|rest| rest.trim().to_owned())
 }
 
-/// `text` as far as a terminal shows it for sure. Where widths are in doubt, tmux drops skin tones and puts blanks behind
-/// emoji (measured on 3.3a): then no blank counts.
-fn shown(text: &str, doubtful: bool) -> String {
-    let is_shown = |c: &char| {
-        if doubtful {
-            !c.is_whitespace() && !is_doubtful(*c)
-        } else {
-            true
+/// The same where the terminal is not exact: blanks are free everywhere, and what may vanish may be missing.
+fn before_doubtful_tail(text: &str, rows: &[String]) -> Option<String> {
+    let mut ours = comparable(text);
+    let shown = rows.iter().rev().flat_map(|row| comparable(row).into_iter().rev());
+    for c in shown {
+        take_last(&mut ours, c)?;
+    }
+    Some(ours.into_iter().filter(|c| !may_vanish(*c)).collect())
+}
+
+/// Takes `c` from the end of `ours`, and with it what vanished behind it; `None` if something else stands there.
+fn take_last(ours: &mut Vec<char>, c: char) -> Option<()> {
+    loop {
+        match ours.pop()? {
+            last if last == c => return Some(()),
+            last if may_vanish(last) => {}
+            _ => return None,
         }
-    };
-    text.nfc().filter(is_shown).collect()
+    }
 }
 
-/// Characters that a terminal may merge, drop or move: what takes no column, and what changes its neighbour.
+/// The characters that take a column; a letter without its marks.
+fn comparable(text: &str) -> Vec<char> {
+    text.nfd().filter(|c| !c.is_whitespace() && !takes_no_column(*c)).collect()
+}
+
+fn takes_no_column(c: char) -> bool {
+    let skin_tone = matches!(c, '\u{1f3fb}'..='\u{1f3ff}');
+    skin_tone || c.width().unwrap_or(0) == 0
+}
+
+/// Whether a terminal with older tables may not know `c`. Letters, CJK and common punctuation it does.
+fn may_vanish(c: char) -> bool {
+    let common = matches!(c,
+        '\u{a1}'..='\u{ff}' | '\u{2010}'..='\u{205e}' | '\u{2190}'..='\u{22ff}' | '\u{2500}'..='\u{25ff}'
+        | '\u{3000}'..='\u{30ff}' | '\u{ff01}'..='\u{ff60}' | '\u{20000}'..='\u{2fa1f}');
+    let letter = c < '\u{10000}' && c.is_alphanumeric();
+    !(c.is_ascii() || common || letter)
+}
+
+/// Whether `c` may vanish, change its neighbour, or take columns about which tables differ.
 fn is_doubtful(c: char) -> bool {
-    let joins = matches!(c, '\u{1f3fb}'..='\u{1f3ff}' | '\u{1f1e6}'..='\u{1f1ff}');
-    let takes_none = c != '\n' && c.width().unwrap_or(0) == 0;
-    // Letters of scripts whose marks take a column in one table and none in another.
-    let indic = matches!(c, '\u{900}'..='\u{dff}' | '\u{f00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}');
-    joins || takes_none || (indic && !c.is_alphabetic())
+    let complex = matches!(c, '\u{590}'..='\u{10ff}' | '\u{1100}'..='\u{11ff}' | '\u{1780}'..='\u{18af}');
+    c != '\n' && (complex || takes_no_column(c) || may_vanish(c))
 }

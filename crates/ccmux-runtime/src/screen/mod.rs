@@ -60,7 +60,9 @@ pub struct Screen {
 pub fn classify(rules: &Rules, ansi: &str) -> Screen {
     let rows = rows::parse(ansi);
     match prompt_box::find(rules, &rows) {
-        Some(found) => with_box(rules, &rows, found),
+        Some(found) if !rules.is_gone(&rows, true) => with_box(rules, &rows, found),
+        Some(_) => gone(),
+        None if rules.is_gone(&rows, false) => gone(),
         None => without_box(rules, &rows),
     }
 }
@@ -72,10 +74,7 @@ fn with_box(rules: &Rules, rows: &[Row], found: Found) -> Screen {
     let hints = &above[above.len().saturating_sub(HINT_ROWS)..];
     let says = |patterns: &[regex::Regex]| fits(hints, patterns) || fits(below, patterns);
     let dialog = overlay(rules, &found, above, below);
-    let queued = found
-        .placeholder_text
-        .as_deref()
-        .is_some_and(|text| rules.queued_placeholder(text));
+    let queued = found.placeholder_text.as_deref().is_some_and(|text| rules.queued_placeholder(text));
     let busy = fits(below, rules.busy_below()) || fits(above, rules.busy_above());
     let class = match (&dialog, queued, busy) {
         (Some(_), _, _) => ScreenClass::Dialog,
@@ -101,43 +100,27 @@ fn overlay(rules: &Rules, found: &Found, above: &[Row], below: &[Row]) -> Option
     }
     let overlaid = fits(below, rules.overlay_below())
         || fits(above, rules.overlay_above())
-        || found
-            .placeholder_text
-            .as_deref()
-            .is_some_and(|text| rules.overlay_placeholder(text));
-    let name = || {
-        rules
-            .dialog(below)
-            .or_else(|| rules.dialog(above))
-            .unwrap_or("overlay")
-    };
+        || found.placeholder_text.as_deref().is_some_and(|text| rules.overlay_placeholder(text));
+    let name = || rules.dialog(below).or_else(|| rules.dialog(above)).unwrap_or("overlay");
     overlaid.then(|| name().to_owned())
 }
 
-/// No box: a dialog, the agent's last words, or something new.
+/// No box: a dialog, or something new.
 fn without_box(rules: &Rules, rows: &[Row]) -> Screen {
-    let gone = rules.shell(rows).is_some();
-    let dialog = if gone {
-        None
-    } else {
-        rules.dialog(rows).map(str::to_owned)
-    };
-    let class = match (gone, &dialog) {
-        (true, _) => ScreenClass::Shell,
-        (false, Some(_)) => ScreenClass::Dialog,
-        (false, None) => ScreenClass::Unknown,
-    };
-    Screen {
-        class,
-        prompt_box: None,
-        dialog,
-        press_enter: false,
-        stashed: false,
-        vim_normal: false,
-    }
+    let dialog = rules.dialog(rows).map(str::to_owned);
+    let class = if dialog.is_some() { ScreenClass::Dialog } else { ScreenClass::Unknown };
+    Screen { dialog, ..plain(class) }
+}
+
+/// The agent is gone; a box that it left on the screen is none.
+fn gone() -> Screen {
+    plain(ScreenClass::Shell)
+}
+
+fn plain(class: ScreenClass) -> Screen {
+    Screen { class, prompt_box: None, dialog: None, press_enter: false, stashed: false, vim_normal: false }
 }
 
 fn fits(rows: &[Row], patterns: &[regex::Regex]) -> bool {
-    rows.iter()
-        .any(|row| patterns.iter().any(|pattern| pattern.is_match(&row.text)))
+    rows.iter().any(|row| rules::any_fits(patterns, row))
 }

@@ -1,7 +1,8 @@
 //! Where the prompt box is, and what is in it.
 //!
 //! Only Claude's own frame reaches the left edge and the full width of the screen: whatever a conversation or a dialog
-//! quotes is indented. So the last two rules of full width are the box's, or there is no box.
+//! quotes is indented. So the last two rules of full width are the box's, or there is no box. One exception: the classic
+//! renderer doesn't scroll a long text, the box grows out of the screen, and only its bottom rule is left.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -22,6 +23,8 @@ pub struct PromptBox {
     pub rows: Vec<String>,
     /// Rows that are scrolled away above.
     pub hidden_above: u32,
+    /// Its top is above the edge of the screen: how many rows are there, nobody can see.
+    pub cut_above: bool,
     /// Rows that are scrolled away below: somebody moved the cursor up.
     pub hidden_below: u32,
     /// Columns of text in a row.
@@ -35,7 +38,8 @@ pub struct PromptBox {
 impl PromptBox {
     /// Nothing was typed into it.
     pub fn is_empty(&self) -> bool {
-        self.placeholder || (self.hidden_above == 0 && self.hidden_below == 0 && self.rows.is_empty())
+        let hides = self.cut_above || self.hidden_above > 0 || self.hidden_below > 0;
+        self.placeholder || (self.rows.is_empty() && !hides)
     }
 }
 
@@ -55,7 +59,7 @@ pub(super) struct Found {
     pub prompt_box: PromptBox,
     pub sign: Sign,
     pub placeholder_text: Option<String>,
-    /// The index of its top rule.
+    /// The index of its top rule; 0 if that is above the edge of the screen.
     pub top: usize,
     /// The index of its bottom rule.
     pub bottom: usize,
@@ -66,40 +70,33 @@ pub(super) fn find(rules: &Rules, rows: &[Row]) -> Option<Found> {
     let rules = rules.prompt_box();
     let is_rule = |row: &Row| is_rule(rules, row);
     let bottom = rows.iter().rposition(is_rule)?;
-    let top = rows[..bottom].iter().rposition(is_rule)?;
+    let top = rows[..bottom].iter().rposition(is_rule);
     let width = screen_width(rules, rows)?;
-    if !spans(&rows[top], width) || !spans(&rows[bottom], width) {
+    let top_rule = top.map(|top| &rows[top]);
+    if !spans(&rows[bottom], width) || top_rule.is_some_and(|rule| !spans(rule, width)) {
         return None;
     }
-    let hidden_above = hidden(&rules.hidden_above, &rows[top].text);
-    let hidden_below = hidden(&rules.hidden_below, &rows[bottom].text);
-    let inner = &rows[top + 1..bottom];
-    let sign = sign(rules, inner.first()?, hidden_above)?;
+    let inner = &rows[top.map_or(0, |top| top + 1)..bottom];
+    let hidden_above = top_rule.map_or(0, |rule| hidden(&rules.hidden_above, &rule.text));
+    let sign = sign(rules, inner.first()?, hidden_above > 0 || top.is_none())?;
     let text = text(rules, inner, sign)?;
     let placeholder_text = placeholder(&text);
-    let shown = if placeholder_text.is_some() {
-        Vec::new()
-    } else {
-        text.iter().map(typed).collect()
-    };
     let prompt_box = PromptBox {
-        rows: without_blank_box(shown),
+        rows: typed_rows(&text, placeholder_text.is_some()),
         hidden_above,
-        hidden_below,
+        cut_above: top.is_none() && sign == Sign::Hidden,
+        hidden_below: hidden(&rules.hidden_below, &rows[bottom].text),
         width: u16::try_from(width.saturating_sub(INDENT + MARGIN)).unwrap_or(u16::MAX),
         placeholder: placeholder_text.is_some(),
-        label: rows[top]
-            .text
-            .trim_matches(|c| c == rules.rule_glyph || c == ' ')
-            .to_owned(),
+        label: top_rule.map(|rule| label(rules, rule)).unwrap_or_default(),
     };
-    Some(Found {
-        prompt_box,
-        sign,
-        placeholder_text,
-        top,
-        bottom,
-    })
+    // Without a top rule only a text can prove that it is a box.
+    let proved = top.is_some() || prompt_box.rows.iter().any(|row| !row.trim().is_empty());
+    proved.then_some(Found { prompt_box, sign, placeholder_text, top: top.unwrap_or(0), bottom })
+}
+
+fn label(rules: &BoxRules, rule: &Row) -> String {
+    rule.text.trim_matches(|c| c == rules.rule_glyph || c == ' ').to_owned()
 }
 
 fn is_rule(rules: &BoxRules, row: &Row) -> bool {
@@ -109,10 +106,7 @@ fn is_rule(rules: &BoxRules, row: &Row) -> bool {
 
 /// The columns of the screen: those of the widest rule. Other rows say little: terminals and tables disagree about emoji.
 fn screen_width(rules: &BoxRules, rows: &[Row]) -> Option<usize> {
-    rows.iter()
-        .filter(|row| is_rule(rules, row))
-        .map(|row| row.text.width())
-        .max()
+    rows.iter().filter(|row| is_rule(rules, row)).map(|row| row.text.width()).max()
 }
 
 /// Whether a rule reaches from edge to edge. A label may hold characters about whose width opinions differ.
@@ -123,20 +117,17 @@ fn spans(rule: &Row, width: usize) -> bool {
 }
 
 fn hidden(pattern: &regex::Regex, rule: &str) -> u32 {
-    pattern
-        .captures(rule)
-        .and_then(|found| found.get(1)?.as_str().parse().ok())
-        .unwrap_or(0)
+    pattern.captures(rule).and_then(|found| found.get(1)?.as_str().parse().ok()).unwrap_or(0)
 }
 
-fn sign(rules: &BoxRules, first: &Row, hidden_above: u32) -> Option<Sign> {
+fn sign(rules: &BoxRules, first: &Row, may_hide: bool) -> Option<Sign> {
     let begins = |signs: &[String]| signs.iter().any(|sign| first.text.starts_with(sign.as_str()));
     if begins(&rules.signs) {
         Some(Sign::Prompt)
     } else if begins(&rules.shell_signs) {
         Some(Sign::Shell)
     } else {
-        (hidden_above > 0).then_some(Sign::Hidden)
+        may_hide.then_some(Sign::Hidden)
     }
 }
 
@@ -145,10 +136,7 @@ fn text(rules: &BoxRules, inner: &[Row], sign: Sign) -> Option<Vec<Row>> {
     let signed = usize::from(sign != Sign::Hidden);
     let signs = || rules.signs.iter().chain(&rules.shell_signs);
     let first = inner.iter().take(signed).map(|row| {
-        let length = signs()
-            .filter(|s| row.text.starts_with(s.as_str()))
-            .map(|s| s.chars().count())
-            .max()?;
+        let length = signs().filter(|s| row.text.starts_with(s.as_str())).map(|s| s.chars().count()).max()?;
         Some(cut(row, length))
     });
     let further = inner.iter().skip(signed).map(|row| {
@@ -159,10 +147,7 @@ fn text(rules: &BoxRules, inner: &[Row], sign: Sign) -> Option<Vec<Row>> {
 }
 
 fn cut(row: &Row, chars: usize) -> Row {
-    Row {
-        text: row.text.chars().skip(chars).collect(),
-        looks: row.looks[chars..].to_vec(),
-    }
+    Row { text: row.text.chars().skip(chars).collect(), looks: row.looks[chars..].to_vec() }
 }
 
 /// The placeholder: one row whose first character is the cursor or dim, and all others dim.
@@ -178,31 +163,16 @@ fn placeholder(text: &[Row]) -> Option<String> {
 
 /// What was typed in a row: a dim tail is a hint of Claude's.
 fn typed(row: &Row) -> String {
-    let lit = row
-        .looks
-        .iter()
-        .rposition(|look| !look.dim)
-        .map_or(0, |last| last + 1);
+    let lit = row.looks.iter().rposition(|look| !look.dim).map_or(0, |last| last + 1);
     let dim_tail = lit < row.looks.len();
     // The hint's first character stands under the cursor.
-    let lit = if dim_tail && lit > 0 && row.looks[lit - 1].inverse {
-        lit - 1
-    } else {
-        lit
-    };
-    row.text
-        .chars()
-        .take(lit)
-        .collect::<String>()
-        .trim_end_matches(' ')
-        .to_owned()
+    let lit = if dim_tail && lit > 0 && row.looks[lit - 1].inverse { lit - 1 } else { lit };
+    row.text.chars().take(lit).collect::<String>().trim_end_matches(' ').to_owned()
 }
 
-/// One blank row is an empty box.
-fn without_blank_box(rows: Vec<String>) -> Vec<String> {
-    if rows.len() == 1 && rows[0].trim().is_empty() {
-        Vec::new()
-    } else {
-        rows
-    }
+/// The rows of what was typed: none under a placeholder, and one blank row is an empty box.
+fn typed_rows(text: &[Row], placeholder: bool) -> Vec<String> {
+    let rows: Vec<String> = text.iter().map(typed).collect();
+    let blank = rows.len() == 1 && rows[0].trim().is_empty();
+    if placeholder || blank { Vec::new() } else { rows }
 }

@@ -6,10 +6,8 @@ use serde::{Deserialize, Deserializer, de};
 use super::rows::Row;
 
 /// The rules that are built in, by profile.
-const BUILTIN: [(&str, &str); 1] = [(
-    "claude-code",
-    include_str!("../../../../config/agents/claude-code.toml"),
-)];
+const BUILTIN: [(&str, &str); 1] =
+    [("claude-code", include_str!("../../../../config/agents/claude-code.toml"))];
 
 /// Why there are no rules.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +28,9 @@ pub enum RulesError {
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     profile: String,
+    /// Versions that are known to put a stashed draft back.
+    #[serde(default)]
+    stash_versions: Vec<String>,
     prompt_box: BoxRules,
     busy: BusyRules,
     facts: FactRules,
@@ -37,7 +38,7 @@ pub struct Rules {
     #[serde(default)]
     dialog: Vec<NamedRule>,
     #[serde(default)]
-    shell: Vec<NamedRule>,
+    shell: Vec<ShellRule>,
 }
 
 /// What the prompt box looks like.
@@ -95,7 +96,24 @@ struct NamedRule {
     rows: Vec<Regex>,
 }
 
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShellRule {
+    /// For whoever reads the file.
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(default)]
+    over_box: bool,
+    #[serde(deserialize_with = "patterns")]
+    rows: Vec<Regex>,
+}
+
 impl Rules {
+    /// Whether that version is known to put a stashed draft back after the next submit.
+    pub fn can_stash(&self, version: &str) -> bool {
+        self.stash_versions.iter().any(|known| version == known || version.starts_with(&format!("{known} ")))
+    }
+
     /// The rules built in for `profile`.
     pub fn builtin(profile: &str) -> Result<Self, RulesError> {
         let (_, text) = BUILTIN
@@ -133,10 +151,7 @@ impl Rules {
     }
 
     pub(super) fn queued_placeholder(&self, text: &str) -> bool {
-        self.busy
-            .queued_placeholder
-            .iter()
-            .any(|pattern| pattern.is_match(text))
+        self.busy.queued_placeholder.iter().any(|pattern| pattern.is_match(text))
     }
 
     pub(super) fn press_enter(&self) -> &[Regex] {
@@ -160,32 +175,26 @@ impl Rules {
     }
 
     pub(super) fn overlay_placeholder(&self, text: &str) -> bool {
-        self.overlay
-            .placeholder
-            .iter()
-            .any(|pattern| pattern.is_match(text))
+        self.overlay.placeholder.iter().any(|pattern| pattern.is_match(text))
     }
 
     /// The first dialog rule that fits a row: rules in the file's order, so that the telling ones come first.
     pub(super) fn dialog(&self, rows: &[Row]) -> Option<&str> {
-        named(&self.dialog, rows)
+        let fits = |rule: &&NamedRule| rows.iter().any(|row| any_fits(&rule.rows, row));
+        self.dialog.iter().find(fits).map(|rule| rule.name.as_str())
     }
 
-    /// Which rule says that the agent is gone: by the last row.
-    pub(super) fn shell(&self, rows: &[Row]) -> Option<&str> {
-        named(
-            &self.shell,
-            rows.last().map(std::slice::from_ref).unwrap_or_default(),
-        )
+    /// Whether the last row says that the agent is gone.
+    pub(super) fn is_gone(&self, rows: &[Row], with_box: bool) -> bool {
+        let says = |row: &Row| {
+            self.shell.iter().any(|rule| (rule.over_box || !with_box) && any_fits(&rule.rows, row))
+        };
+        rows.last().is_some_and(says)
     }
 }
 
-fn named<'a>(rules: &'a [NamedRule], rows: &[Row]) -> Option<&'a str> {
-    let fits = |rule: &&NamedRule| {
-        rows.iter()
-            .any(|row| rule.rows.iter().any(|p| p.is_match(&row.text)))
-    };
-    rules.iter().find(fits).map(|rule| rule.name.as_str())
+pub(super) fn any_fits(patterns: &[Regex], row: &Row) -> bool {
+    patterns.iter().any(|pattern| pattern.is_match(&row.text))
 }
 
 fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Regex, D::Error> {

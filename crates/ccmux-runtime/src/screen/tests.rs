@@ -1,5 +1,9 @@
+//! Every recorded screen gets the class its name says.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use ccmux_policy::screen::BoxHolds;
 
 use super::*;
 
@@ -7,24 +11,31 @@ fn rules() -> Rules {
     Rules::builtin("claude-code").unwrap()
 }
 
-fn fixtures() -> BTreeMap<String, String> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/screens");
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/screens")
+}
+
+/// The fixtures with this extension, by name.
+fn fixtures(extension: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "ansi") {
+        if path.extension().is_some_and(|e| e == extension) {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             found.insert(name, std::fs::read_to_string(&path).unwrap());
         }
     }
+    assert!(!found.is_empty(), "no .{extension} in {}", folder().display());
     found
 }
 
+fn screen(name: &str) -> Screen {
+    let path = folder().join(format!("{name}.ansi"));
+    classify(&rules(), &std::fs::read_to_string(path).unwrap())
+}
+
 fn expected(name: &str) -> &'static [ScreenClass] {
-    let kind = name
-        .strip_prefix("v197-")
-        .or(name.strip_prefix("v20-"))
-        .unwrap_or(name);
+    let kind = name.strip_prefix("v197-").or(name.strip_prefix("v20-")).unwrap_or(name);
     match kind.split('-').next().unwrap() {
         "ready" => &[ScreenClass::Ready],
         "draft" => &[ScreenClass::Draft],
@@ -38,44 +49,248 @@ fn expected(name: &str) -> &'static [ScreenClass] {
 #[test]
 fn every_fixture_has_the_class_that_its_name_says() {
     let rules = rules();
-    let wrong: Vec<String> = fixtures()
-        .iter()
-        .filter_map(|(name, ansi)| {
-            let screen = classify(&rules, ansi);
-            (!expected(name).contains(&screen.class)).then(|| format!("{name}: {:?}", screen))
-        })
-        .collect();
+    let wrong = |(name, ansi): (&String, &String)| {
+        let screen = classify(&rules, ansi);
+        (!expected(name).contains(&screen.class)).then(|| format!("{name}: {screen:?}"))
+    };
+    let wrong: Vec<String> = fixtures("ansi").iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn fuzz_dir() {
-    let Ok(dir) = std::env::var("FUZZ") else { return };
-    let rules = rules();
-    let mut bad = 0;
-    for e in std::fs::read_dir(dir).unwrap() {
-        let p = e.unwrap().path();
-        if p.extension().is_some_and(|e| e == "sent") {
-            let sent = std::fs::read_to_string(&p).unwrap();
-            let screen = classify(
-                &rules,
-                &std::fs::read_to_string(p.with_extension("ansi")).unwrap(),
-            );
-            let holds = box_holds(screen.prompt_box.as_ref(), &sent);
-            if holds != ccmux_policy::screen::BoxHolds::Ours {
-                bad += 1;
-                let b = screen.prompt_box.as_ref();
-                println!(
-                    "{p:?} {:?} {holds:?} hidden {:?} below {:?} rows {:?} width {:?} ours {:?}",
-                    screen.class,
-                    b.map(|b| b.hidden_above),
-                    b.map(|b| b.hidden_below),
-                    b.map(|b| b.rows.len()),
-                    b.map(|b| b.width),
-                    b.map(|b| wrap::row_count(&sent, b.width as usize))
-                );
-            }
+fn every_dialog_has_a_name_and_nothing_else_has() {
+    for (name, ansi) in fixtures("ansi") {
+        let screen = classify(&rules(), &ansi);
+        assert_eq!(screen.dialog.is_some(), screen.class == ScreenClass::Dialog, "{name}");
+    }
+    let named = |name: &str| screen(name).dialog.unwrap();
+    assert_eq!(named("dialog-permission-bash"), "permission");
+    assert_eq!(named("dialog-plan-approval"), "plan");
+    assert_eq!(named("dialog-askuserquestion"), "question");
+    assert_eq!(named("dialog-elicitation"), "elicitation");
+    assert_eq!(named("dialog-trust"), "trust");
+    assert_eq!(named("dialog-transcript-viewer"), "transcript viewer");
+    assert_eq!(named("dialog-agents-view"), "agents view");
+    assert_eq!(named("dialog-agents-view-typed"), "agents view");
+    assert_eq!(named("dialog-background-pill"), "background tasks");
+    assert_eq!(named("dialog-shell-mode"), "shell mode");
+}
+
+#[test]
+fn queued_input_is_seen() {
+    assert_eq!(screen("generating-with-queued").class, ScreenClass::Queued);
+    assert_eq!(screen("generating-status-lines-queued").class, ScreenClass::Queued);
+    assert_eq!(screen("generating-slow").class, ScreenClass::Busy);
+}
+
+#[test]
+fn a_status_line_without_the_hint_leaves_the_spinner() {
+    for name in ["generating-slow", "generating-bash", "generating-api-retry", "generating-slow-stop-hook"] {
+        let ansi = std::fs::read_to_string(folder().join(format!("{name}.ansi"))).unwrap();
+        let hidden = ansi.replace(" · esc to interrupt", "");
+        assert_ne!(hidden, ansi);
+        assert_eq!(classify(&rules(), &hidden).class, ScreenClass::Busy, "{name}");
+    }
+}
+
+#[test]
+fn a_spinner_may_have_any_glyph_and_wording() {
+    for spinner in [
+        "✻ Churning…",
+        "* Denkt nach… (5m 28s)",
+        "⠋ Hm… (ctrl+c to interrupt · 5m 28s)",
+        "🌀 So it goes… (2s · ↓ 9 tokens)",
+    ] {
+        let ansi = format!("❯ hi\n\n{spinner}\n\n{}\n❯\u{a0}\n{}\n  status", rule(60), rule(60));
+        assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Busy, "{spinner}");
+    }
+    for done in ["✻ Churned for 6s · done 10:59 PM", "● I wonder…", "  ✻ a quoted spinner…", "❯ what now…"]
+    {
+        let ansi = format!("{done}\n\n{}\n❯\u{a0}\n{}\n  status", rule(60), rule(60));
+        assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Ready, "{done}");
+    }
+}
+
+#[test]
+fn facts_of_their_own_are_seen() {
+    assert!(screen("draft-press-enter-to-send").press_enter);
+    assert!(screen("ready-draft-stashed").stashed);
+    assert!(!screen("ready-default").press_enter);
+    assert!(!screen("ready-default").stashed);
+    assert!(!screen("ready-vim-insert").vim_normal);
+    let normal = format!("{}\n❯\u{a0}\n{}\n  -- NORMAL -- auto mode on", rule(60), rule(60));
+    assert!(classify(&rules(), &normal).vim_normal);
+}
+
+#[test]
+fn a_label_in_the_rule_is_read() {
+    assert!(screen("generating-status-lines").prompt_box.unwrap().label.contains("ok"));
+    let ansi = format!("─── 修正 🎉 {}\n❯\u{a0}\n{}\n  status", rule(48), rule(60));
+    assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Ready);
+}
+
+#[test]
+fn a_scrolled_box_says_how_much_is_hidden() {
+    let found = screen("draft-scrolled-lines-160x48").prompt_box.unwrap();
+    assert_eq!((found.hidden_above, found.rows.len(), found.width), (41, 19, 156));
+    let found = screen("draft-scrolled-cursor-up").prompt_box.unwrap();
+    assert_eq!((found.hidden_above, found.hidden_below), (20, 21));
+}
+
+#[test]
+fn a_text_of_ours_is_ours_in_every_width() {
+    for (name, sent) in fixtures("sent") {
+        assert_eq!(box_holds(screen(&name).prompt_box.as_ref(), &sent), BoxHolds::Ours, "{name}");
+    }
+}
+
+#[test]
+fn a_changed_text_is_foreign() {
+    for (name, sent) in fixtures("sent") {
+        let found = screen(&name).prompt_box;
+        let last = sent.trim_end().chars().next_back().unwrap();
+        let cut = sent.trim_end().strip_suffix(last).unwrap();
+        let changed = [
+            format!("{sent}x"),
+            cut.to_owned(),
+            format!("{cut}Q"),
+            format!("{sent}\n[14:31 x] more"),
+            String::new(),
+        ];
+        for other in changed {
+            assert_eq!(box_holds(found.as_ref(), &other), BoxHolds::Foreign, "{name}");
         }
     }
-    println!("bad {bad}");
+}
+
+#[test]
+fn what_a_human_did_to_our_text_is_foreign() {
+    for (name, sent) in fixtures("foreign") {
+        assert_eq!(box_holds(screen(&name).prompt_box.as_ref(), &sent), BoxHolds::Foreign, "{name}");
+    }
+}
+
+#[test]
+fn a_text_with_another_beginning_out_of_sight_is_foreign() {
+    let found = screen("draft-scrolled-lines-160x48").prompt_box;
+    let (_, sent) = fixtures("sent").remove_entry("draft-scrolled-lines-160x48").unwrap();
+    assert_eq!(box_holds(found.as_ref(), &format!("one line more\n{sent}")), BoxHolds::Foreign);
+    let (_, shorter) = sent.split_once('\n').unwrap();
+    assert_eq!(box_holds(found.as_ref(), shorter), BoxHolds::Foreign);
+}
+
+#[test]
+fn a_blank_more_or_less_in_a_row_is_foreign() {
+    let ansi = |text: &str| format!("{}\n❯\u{a0}{text}\n{}\n  status", rule(60), rule(60));
+    let holds =
+        |shown: &str, ours: &str| box_holds(classify(&rules(), &ansi(shown)).prompt_box.as_ref(), ours);
+    assert_eq!(holds("[10:00 x] a b", "[10:00 x] a b"), BoxHolds::Ours);
+    assert_eq!(holds("[10:00 x] ab", "[10:00 x] a b"), BoxHolds::Foreign);
+    assert_eq!(holds("[10:00 x] a  b", "[10:00 x] a b"), BoxHolds::Foreign);
+    assert_eq!(holds("mine [10:00 x] a b", "[10:00 x] a b"), BoxHolds::Foreign);
+    assert_eq!(
+        holds("[10:00 x] ab", "[10:00 x] a🫨b"),
+        BoxHolds::Ours,
+        "an emoji that the terminal doesn't know"
+    );
+    assert_eq!(holds("[10:00 x] acb", "[10:00 x] a🫨b"), BoxHolds::Foreign);
+    assert_eq!(holds("[10:00 x] a🎉b", "[10:00 x] ab"), BoxHolds::Foreign);
+}
+
+#[test]
+fn an_empty_box_a_placeholder_and_no_box_hold_nothing() {
+    for name in ["ready-default", "generating-with-queued", "dialog-askuserquestion"] {
+        assert_eq!(box_holds(screen(name).prompt_box.as_ref(), "[10:00 x] a"), BoxHolds::Nothing, "{name}");
+    }
+}
+
+fn rule(columns: usize) -> String {
+    "─".repeat(columns)
+}
+
+#[test]
+fn a_box_that_a_message_quotes_is_no_box() {
+    let quoted = format!("❯ look:\n  {0}\n  ❯\u{a0}\n  {0}\n  ⏵⏵ bypass permissions on", rule(58));
+    let dialog =
+        format!("{quoted}\n{}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel", rule(60));
+    assert_eq!(classify(&rules(), &dialog).class, ScreenClass::Dialog);
+    assert_eq!(classify(&rules(), &quoted).class, ScreenClass::Unknown);
+}
+
+#[test]
+fn a_dialog_that_a_message_quotes_is_no_dialog() {
+    let quoted = "● Do you want to proceed?\n  ❯ 1. Yes\n    2. No\n\n  Esc to cancel · Tab to amend";
+    let ansi = format!("{quoted}\n\n{0}\n❯\u{a0}\n{0}\n  status", rule(60));
+    assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Ready);
+}
+
+#[test]
+fn a_box_over_a_dialog_is_not_ready() {
+    for below in
+        ["  Esc to cancel · Tab to amend", "  ❯ 1. Yes\n    2. No", "  Enter to confirm · Esc to cancel"]
+    {
+        let ansi = format!("{0}\n❯\u{a0}\n{0}\n{below}", rule(60));
+        assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Dialog, "{below}");
+    }
+}
+
+#[test]
+fn what_has_not_quite_the_shape_of_a_box_is_none() {
+    let full = rule(60);
+    for odd in [
+        format!("{full}\n❯ \n{full}\n  status"),
+        format!("{full}\n❯\u{a0}a\nnot indented\n{full}\n  status"),
+        format!("{}\n❯\u{a0}\n{full}\n  status", rule(30)),
+        format!("{full}\n\n{full}\n  status"),
+        format!("{full}\n❯\u{a0}"),
+    ] {
+        assert!(classify(&rules(), &odd).prompt_box.is_none(), "{odd}");
+    }
+}
+
+#[test]
+fn a_shell_or_nothing_is_never_ready() {
+    assert_eq!(classify(&rules(), "").class, ScreenClass::Unknown);
+    assert_eq!(classify(&rules(), "user@host:~$").class, ScreenClass::Shell);
+    let left = format!("{0}\n❯\u{a0}\n{0}\n  status\nuser@host:~$", rule(60));
+    assert_eq!(classify(&rules(), &left).class, ScreenClass::Shell);
+    let status = format!("{0}\n❯\u{a0}\n{0}\nctx 12%", rule(60));
+    assert_eq!(classify(&rules(), &status).class, ScreenClass::Ready, "a status line without padding");
+    let dead =
+        format!("{0}\n❯\u{a0}\n{0}\n  status\nPane is dead (status 1, Sat Nov 28 01:00:00 2026)", rule(60));
+    assert_eq!(classify(&rules(), &dead).class, ScreenClass::Shell);
+}
+
+#[test]
+fn a_rules_file_with_an_unknown_key_is_refused_by_name() {
+    let text = include_str!("../../../../config/agents/claude-code.toml");
+    let why = Rules::from_toml(&format!("sings = 1\n{text}")).unwrap_err().to_string();
+    assert!(why.contains("sings"), "{why}");
+    let why = Rules::from_toml(&text.replace("'^Pane is dead\\b'", "'('")).unwrap_err().to_string();
+    assert!(why.contains("\"(\" is no pattern"), "{why}");
+    let why = Rules::from_toml(&text.replace("signs = [\"❯\\u00a0\", \">\\u00a0\"]", "signs = []"))
+        .unwrap_err()
+        .to_string();
+    assert!(why.contains("prompt_box.signs"), "{why}");
+    assert!(Rules::builtin("emacs").unwrap_err().to_string().contains("emacs"));
+}
+#[test]
+fn a_box_that_grew_out_of_the_screen_holds_the_tail_of_our_text() {
+    let found = screen("draft-cut-classic-160x48").prompt_box.unwrap();
+    assert!(found.cut_above);
+    let (_, sent) = fixtures("sent").remove_entry("draft-cut-classic-160x48").unwrap();
+    let seen: Vec<&str> = sent.lines().rev().take(found.rows.len()).collect();
+    let tail = seen.into_iter().rev().collect::<Vec<_>>().join("\n");
+    assert_eq!(box_holds(Some(&found), &tail), BoxHolds::Foreign, "nothing of it is out of sight");
+}
+
+#[test]
+fn indented_rows_over_a_rule_are_never_ready() {
+    let viewer = format!(
+        "  a long answer\n  of Claude's\n{}\n  Showing detailed transcript · ctrl+o to toggle",
+        rule(60)
+    );
+    assert_eq!(classify(&rules(), &viewer).class, ScreenClass::Dialog);
+    let blank = format!("\n\n\n{}\n  status", rule(60));
+    assert_eq!(classify(&rules(), &blank).class, ScreenClass::Unknown);
 }

@@ -47,6 +47,8 @@ pub struct Settings {
     pub stop_agent_on_exit: bool,
     /// The agent.
     pub agent: AgentSettings,
+    /// Drafts in the prompt box.
+    pub draft: DraftSettings,
     /// Pauses before restarts.
     pub backoff: BackoffSettings,
     /// The hook binary.
@@ -77,6 +79,14 @@ pub struct AgentSettings {
     pub restart_on_exit: bool,
     /// Variables for the agent, on top of the daemon's.
     pub env: BTreeMap<String, String>,
+}
+
+/// `[draft]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DraftSettings {
+    /// Seconds that a draft may keep messages waiting before it is put away; 0: for ever.
+    pub max_hold: f64,
 }
 
 /// `[backoff]`
@@ -165,27 +175,17 @@ impl Settings {
                 restart_on_exit: true,
                 env: BTreeMap::new(),
             },
-            backoff: BackoffSettings {
-                initial: 1.0,
-                cap: 60.0,
-            },
-            hook: HookSettings {
-                path: "~/.local/share/ccmux/ccmux-hook".into(),
-            },
+            draft: DraftSettings { max_hold: 0.0 },
+            backoff: BackoffSettings { initial: 1.0, cap: 60.0 },
+            hook: HookSettings { path: "~/.local/share/ccmux/ccmux-hook".into() },
             mcp: McpSettings {
                 // An instance beside the plain one can't have its port.
                 port: if instance.is_some() { 0 } else { 9876 },
                 entry: "http".into(),
                 auth: "token".into(),
             },
-            out: OutSettings {
-                wait: 2.0,
-                linger: 2.0,
-            },
-            log: LogSettings {
-                file: format!("~/.local/share/ccmux/{name}.log"),
-                level: "info".into(),
-            },
+            out: OutSettings { wait: 2.0, linger: 2.0 },
+            log: LogSettings { file: format!("~/.local/share/ccmux/{name}.log"), level: "info".into() },
             limits: LimitSettings {
                 message_bytes: 256 * 1024,
                 batch_bytes: 32 * 1024,
@@ -203,6 +203,7 @@ impl Settings {
             batch_bytes: self.limits.batch_bytes,
             backoff_initial_ms: millis(self.backoff.initial),
             backoff_cap_ms: millis(self.backoff.cap),
+            draft_max_hold_ms: millis(self.draft.max_hold),
             restart_on_exit: self.agent.restart_on_exit,
         }
     }
@@ -226,23 +227,16 @@ impl Settings {
     /// # Errors
     /// The first key whose value can't be used, with the remedy.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let bad = |key: &str, why: &str| {
-            Err(SettingsError::Value {
-                key: key.into(),
-                why: why.into(),
-            })
-        };
+        let bad = |key: &str, why: &str| Err(SettingsError::Value { key: key.into(), why: why.into() });
         let seconds = [
             ("idle_threshold", self.idle_threshold),
             ("silence_timeout", self.silence_timeout),
+            ("draft.max_hold", self.draft.max_hold),
             ("backoff.initial", self.backoff.initial),
             ("backoff.cap", self.backoff.cap),
             ("out.linger", self.out.linger),
         ];
-        if let Some((key, _)) = seconds
-            .iter()
-            .find(|(_, value)| !(0.0..=86_400.0).contains(value))
-        {
+        if let Some((key, _)) = seconds.iter().find(|(_, value)| !(0.0..=86_400.0).contains(value)) {
             return bad(key, "give seconds from 0 to 86400");
         }
         if !(0.0..=60.0).contains(&self.out.wait) {
@@ -265,16 +259,8 @@ impl Settings {
     }
 
     fn check_names(&self) -> Result<(), SettingsError> {
-        let bad = |key: &str, why: &str| {
-            Err(SettingsError::Value {
-                key: key.into(),
-                why: why.into(),
-            })
-        };
-        let plain = |name: &str| {
-            name.chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
-        };
+        let bad = |key: &str, why: &str| Err(SettingsError::Value { key: key.into(), why: why.into() });
+        let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
         if self.tmux_session.is_empty() || !plain(&self.tmux_session) {
             return bad(
                 "tmux_session",
@@ -282,10 +268,7 @@ impl Settings {
             );
         }
         if !plain(&self.tmux_socket) {
-            return bad(
-                "tmux_socket",
-                "give a name for `tmux -L`: letters, digits, `_` and `-`",
-            );
+            return bad("tmux_socket", "give a name for `tmux -L`: letters, digits, `_` and `-`");
         }
         if !["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()) {
             return bad("log.level", "use error, warn, info, debug or trace");
@@ -325,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_bad_value_is_named_with_its_remedy() {
-        let cases: [(&str, fn(&mut Settings)); 8] = [
+        type Spoil = fn(&mut Settings);
+        let cases: [(&str, Spoil); 8] = [
             ("idle_threshold", |s| s.idle_threshold = -1.0),
             ("backoff.cap", |s| s.backoff.cap = 0.5),
             ("agent.command", |s| s.agent.command = "claude 'x".into()),

@@ -79,13 +79,7 @@ impl Tmux {
     /// A terminal that starts nothing yet.
     pub fn new(settings: TmuxSettings) -> Self {
         let client = Client::new(&settings);
-        Self {
-            settings,
-            client,
-            nonce: Nonce::random(),
-            pane: Mutex::new(None),
-            started: Notify::new(),
-        }
+        Self { settings, client, nonce: Nonce::random(), pane: Mutex::new(None), started: Notify::new() }
     }
 
     /// Which tmux this is; an error if there is none or it is older than [`MINIMUM_VERSION`].
@@ -131,6 +125,12 @@ impl Terminal for Tmux {
         let pane = self.known_pane().await?;
         let script = script::enter(&self.nonce, &pane, guard);
         self.type_into(&pane, "press Enter", script).await
+    }
+
+    async fn stash_draft(&self, guard: Guard) -> Result<Typed, TerminalError> {
+        let pane = self.known_pane().await?;
+        let script = script::stash(&self.nonce, &pane, guard);
+        self.type_into(&pane, "press Ctrl-S", script).await
     }
 
     async fn last_typed(&self) -> Result<Option<UnixMs>, TerminalError> {

@@ -59,6 +59,22 @@ impl OnTheWay {
     }
 }
 
+/// The text of the human's draft while it is put away: in memory only, told to people if it does not come back.
+#[derive(Debug, Clone, Default)]
+pub struct PutAway(Arc<Mutex<String>>);
+
+impl PutAway {
+    /// A draft is about to be put away.
+    pub fn remember(&self, text: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    /// The text of the last one.
+    pub fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use ccmux_policy::{AlertKind, Effect, Event};
 use ccmux_wire::id::{MessageId, SessionId};
 use tokio::sync::mpsc;
 
+use super::on_the_way::PutAway;
 use crate::inbox::Inbox;
 use crate::turns::{TurnOrder, Turns};
 
@@ -18,19 +19,30 @@ pub struct Speaker {
     pub turns: Turns,
     /// Knows the messages.
     pub inbox: Inbox,
+    /// The text of a draft that is put away.
+    pub put_away: PutAway,
 }
 
 impl Speaker {
     /// Runs until nobody orders any more.
     pub async fn run(mut self) {
         let (turn_orders, waiting) = mpsc::unbounded_channel();
-        let publisher =
-            Publisher { orders: waiting, events: self.events, turns: self.turns.clone(), inbox: self.inbox.clone() };
+        let publisher = Publisher {
+            orders: waiting,
+            events: self.events,
+            turns: self.turns.clone(),
+            inbox: self.inbox.clone(),
+        };
         let publisher = tokio::spawn(publisher.run());
         while let Some(order) = self.orders.recv().await {
             match order {
                 Effect::Alert { kind, session, messages, message } => {
                     alert(&self.turns, &self.inbox, kind, session, messages, message).await;
+                }
+                Effect::TellDraftLost => {
+                    let what =
+                        format!("a draft that was put away did not come back: {}", self.put_away.text());
+                    tell(&self.turns, &self.inbox, AlertKind::Stuck, None, Vec::new(), what).await;
                 }
                 turn => {
                     let _ = turn_orders.send(turn);
@@ -52,6 +64,18 @@ pub async fn alert(
     message: String,
 ) {
     tracing::warn!(event = "alert", kind = kind.word(), %message);
+    tell(turns, inbox, kind, session, messages, message).await;
+}
+
+/// Like [`alert`], for what must not be in the log: it holds somebody's text.
+async fn tell(
+    turns: &Turns,
+    inbox: &Inbox,
+    kind: AlertKind,
+    session: Option<SessionId>,
+    messages: Vec<MessageId>,
+    message: String,
+) {
     let ids = match inbox.reply_to(messages).await {
         Ok(senders) => senders.into_iter().map(|sender| sender.id).collect(),
         Err(_) => Vec::new(),
@@ -72,7 +96,9 @@ struct Publisher {
 impl Publisher {
     async fn run(mut self) {
         while let Some(order) = self.orders.recv().await {
-            let Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } = order else { continue };
+            let Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } = order else {
+                continue;
+            };
             let in_reply_to = self.inbox.reply_to(in_reply_to).await.unwrap_or_default();
             let order = TurnOrder { session: session.clone(), prompt, in_reply_to, interrupted };
             match self.turns.publish(order).await {

@@ -80,7 +80,7 @@ impl<T: Terminal> Starter<T> {
                     let event = self.start(resume).await;
                     let _ = self.events.send(event).await;
                 }
-                Effect::BindSession { session } => self.bind(session),
+                Effect::BindSession { session } => self.bind(session).await,
                 _ => {}
             }
         }
@@ -132,7 +132,8 @@ impl<T: Terminal> Starter<T> {
         let files = self.write_files(&version)?;
         let resume = resume.filter(|session| self.has_conversation(session));
         let launch = self.plan.launch(&files, resume.as_ref(), &self.token, &self.runtime_dir);
-        let file = launch::write(&self.state_dir, &launch).map_err(|error| format!("the launch file: {error}"))?;
+        let file =
+            launch::write(&self.state_dir, &launch).map_err(|error| format!("the launch file: {error}"))?;
         let argv = [&self.launcher, &PathBuf::from("launch"), &file].map(|word| word.display().to_string());
         let command = LaunchCommand { argv: argv.to_vec(), cwd: self.plan.cwd.clone() };
         let pane = self.terminal.respawn(command).await.map_err(|error| error.to_string())?;
@@ -155,7 +156,8 @@ impl<T: Terminal> Starter<T> {
     }
 
     async fn ask_version(&self) -> Version {
-        let environment = self.plan.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let environment =
+            self.plan.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let question =
             VersionQuestion { environment: Some(environment), ..VersionQuestion::to(self.plan.program()) };
         question.ask().await.unwrap_or_else(|error| {
@@ -172,7 +174,9 @@ impl<T: Terminal> Starter<T> {
 
     /// Remembers the agent and follows its process. False: it is gone already.
     fn attend(&self, pane: &Pane, session: Option<SessionId>, version: Option<String>) -> bool {
-        let Ok(process) = AgentProcess::open(pane.pid) else { return false };
+        let Ok(process) = AgentProcess::open(pane.pid) else {
+            return false;
+        };
         self.remember(&process);
         self.agent.send_replace(Some(AgentNow { pid: pane.pid, session, version }));
         let gone = self.shutdown.child_token();
@@ -196,9 +200,15 @@ impl<T: Terminal> Starter<T> {
         }
     }
 
-    fn bind(&self, session: SessionId) {
+    /// Turns are read from where the transcript ends now: a new session's from its beginning.
+    async fn bind(&self, session: SessionId) {
         tracing::info!(event = "session.bound", %session);
         let transcript = self.turns.transcript_of(&session);
+        if let Some(transcript) = &transcript
+            && let Err(error) = self.turns.set_cursor_to_end(&session, transcript).await
+        {
+            tracing::warn!(event = "transcript.refused", %session, %error);
+        }
         let record =
             AgentRecord { session: Some(session.clone()), transcript, ..AgentRecord::read(&self.state_dir) };
         self.write_record(&record);
@@ -209,7 +219,11 @@ impl<T: Terminal> Starter<T> {
         });
     }
 
-    fn follow_state_file(&self, process: &AgentProcess, gone: CancellationToken) -> impl Future<Output = ()> + use<T> {
+    fn follow_state_file(
+        &self,
+        process: &AgentProcess,
+        gone: CancellationToken,
+    ) -> impl Future<Output = ()> + use<T> {
         let watcher = StateFileWatcher {
             dir: self.plan.sessions_dir(),
             pid: process.pid(),
@@ -232,7 +246,11 @@ impl<T: Terminal> Starter<T> {
         }
     }
 
-    fn follow_exit(&self, process: AgentProcess, gone: CancellationToken) -> impl Future<Output = ()> + use<T> {
+    fn follow_exit(
+        &self,
+        process: AgentProcess,
+        gone: CancellationToken,
+    ) -> impl Future<Output = ()> + use<T> {
         let (terminal, events, agent) = (Arc::clone(&self.terminal), self.events.clone(), self.agent.clone());
         let shutdown = self.shutdown.clone();
         async move {

@@ -8,10 +8,11 @@ use std::time::Duration;
 use ccmux_policy::screen::{BoxHolds, ScreenClass, Seen};
 use ccmux_policy::{Effect, Event};
 use ccmux_wire::id::BatchId;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::on_the_way::OnTheWay;
+use super::on_the_way::{OnTheWay, PutAway};
+use super::starter::AgentNow;
 use crate::clock::unix_ms;
 use crate::inbox::Inbox;
 use crate::prompt::pieces;
@@ -36,6 +37,10 @@ pub struct Typist<T> {
     pub rules: Arc<Rules>,
     /// Texts between paste and receipt.
     pub on_the_way: OnTheWay,
+    /// The agent that is typed for.
+    pub agent: watch::Receiver<Option<AgentNow>>,
+    /// The text of a draft that is put away.
+    pub put_away: PutAway,
     /// Notes when a batch was typed.
     pub inbox: Inbox,
 }
@@ -48,6 +53,7 @@ impl<T: Terminal> Typist<T> {
                 Effect::Look { look, batch, settled } => self.look(look, batch, settled).await,
                 Effect::Inject { batch, .. } => self.paste(batch).await,
                 Effect::PressEnter { batch } => self.press_enter(batch).await,
+                Effect::StashDraft => self.stash_draft().await,
                 _ => continue,
             };
             if self.events.send(answer).await.is_err() {
@@ -103,8 +109,37 @@ impl<T: Terminal> Typist<T> {
             active_at: capture.active_at,
             press_enter: screen.press_enter,
             stashed: screen.stashed,
+            can_stash: self.agent_can_stash(),
             vim_normal: screen.vim_normal,
             dialog: screen.dialog,
+        }
+    }
+
+    fn agent_can_stash(&self) -> bool {
+        let agent = self.agent.borrow();
+        let version = agent.as_ref().and_then(|agent| agent.version.as_deref());
+        version.is_some_and(|version| self.rules.can_stash(version))
+    }
+
+    /// The text is remembered first: if the draft does not come back, people are told what it was.
+    async fn stash_draft(&self) -> Event {
+        let refused = |reason: String| Event::StashRefused { reason };
+        let draft = match self.glance().await {
+            Ok((_, Screen { class: ScreenClass::Draft, prompt_box: Some(draft), stashed: false, .. })) => {
+                draft
+            }
+            Ok(_) => return refused("there is no draft any more".to_owned()),
+            Err(error) => return refused(error.to_string()),
+        };
+        let Some(pid) = self.agent.borrow().as_ref().map(|agent| agent.pid) else {
+            return refused("the agent does not run".to_owned());
+        };
+        self.put_away.remember(draft.rows.join("\n"));
+        tracing::info!(event = "draft.stashed", rows = draft.rows.len());
+        match self.terminal.stash_draft(Guard { pid }).await {
+            Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => Event::DraftStashed,
+            Ok(Typed::Refused(reason)) => refused(reason),
+            Err(error) => refused(error.to_string()),
         }
     }
 

@@ -29,7 +29,9 @@ impl Witness {
     /// Runs until nobody orders any more. Every order is answered.
     pub async fn run(mut self) {
         while let Some(order) = self.orders.recv().await {
-            let Effect::FindInTranscript { batch } = order else { continue };
+            let Effect::FindInTranscript { batch } = order else {
+                continue;
+            };
             let (found, prompt) = self.search(batch).await;
             tracing::debug!(event = "batch.searched", %batch, ?found);
             if self.events.send(Event::TranscriptSearched { batch, found, prompt }).await.is_err() {
@@ -40,9 +42,15 @@ impl Witness {
 
     async fn search(&self, batch: BatchId) -> (Found, Option<PromptId>) {
         let unreadable = (Found::Unreadable, None);
-        let Some(known) = self.on_the_way.get(batch) else { return unreadable };
-        let Ok(Some(row)) = self.inbox.batch(batch).await else { return unreadable };
-        let Some(path) = row.mark.transcript_path else { return unreadable };
+        let Some(known) = self.on_the_way.get(batch) else {
+            return unreadable;
+        };
+        let Ok(Some(row)) = self.inbox.batch(batch).await else {
+            return unreadable;
+        };
+        let Some(path) = row.mark.transcript_path else {
+            return unreadable;
+        };
         let mark = Mark { path, offset: row.mark.offset };
         let same = |reported: &str, ours: &str| same_prompt(ours, reported);
         self.turns.find_batch(mark, known.text.to_string(), same, contains_prompt).await

@@ -52,10 +52,7 @@ fn rejection(text: &str) -> String {
 
 #[test]
 fn lines_end_with_lf_or_crlf() {
-    assert_eq!(
-        frames(99, &[b"a\nb\r\n\nc\r"]),
-        [line("a"), line("b"), line(""), line("c")]
-    );
+    assert_eq!(frames(99, &[b"a\nb\r\n\nc\r"]), [line("a"), line("b"), line(""), line("c")]);
 }
 
 #[test]
@@ -82,15 +79,9 @@ fn a_line_without_newline_waits_for_quiet() {
     framer.push(b"half");
     assert_eq!(framer.next_frame(), None);
     assert!(framer.pending());
-    assert_eq!(
-        (framer.consumed(), framer.received(), framer.partial()),
-        (0, 4, b"half".as_slice())
-    );
+    assert_eq!((framer.consumed(), framer.received(), framer.partial()), (0, 4, b"half".as_slice()));
     assert_eq!(framer.flush_quiet(), Some(line("half")));
-    assert_eq!(
-        (framer.pending(), framer.consumed(), framer.flush_quiet()),
-        (false, 4, None)
-    );
+    assert_eq!((framer.pending(), framer.consumed(), framer.flush_quiet()), (false, 4, None));
 }
 
 #[test]
@@ -110,15 +101,9 @@ fn quiet_gives_complete_frames_first() {
 
 #[test]
 fn a_frame_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() {
-    assert_eq!(
-        frames(3, &[b"abc\nabc\r\n\0abc\0"]),
-        [line("abc"), line("abc"), block("abc")]
-    );
+    assert_eq!(frames(3, &[b"abc\nabc\r\n\0abc\0"]), [line("abc"), line("abc"), block("abc")]);
     let too_long = Frame::TooLong { bytes: 4 };
-    assert_eq!(
-        frames(3, &[b"abcd\nabc\n\0abcd\0x\n"]),
-        [too_long.clone(), line("abc"), too_long, line("x")]
-    );
+    assert_eq!(frames(3, &[b"abcd\nabc\n\0abcd\0x\n"]), [too_long.clone(), line("abc"), too_long, line("x")]);
 }
 
 #[test]
@@ -178,15 +163,9 @@ fn model(limit: usize, bytes: &[u8]) -> Vec<Frame> {
         let end = if is_block { 0 } else { b'\n' };
         let raw = body.split(|b| *b == end).next().unwrap();
         rest = body.get(raw.len() + 1..).unwrap_or_default();
-        let text = if is_block {
-            raw
-        } else {
-            raw.strip_suffix(b"\r").unwrap_or(raw)
-        };
+        let text = if is_block { raw } else { raw.strip_suffix(b"\r").unwrap_or(raw) };
         frames.push(match text.to_vec() {
-            text if text.len() > limit => Frame::TooLong {
-                bytes: raw.len() as u64,
-            },
+            text if text.len() > limit => Frame::TooLong { bytes: raw.len() as u64 },
             text if is_block => Frame::Block(text),
             text => Frame::Line(text),
         });
@@ -195,15 +174,7 @@ fn model(limit: usize, bytes: &[u8]) -> Vec<Frame> {
 }
 
 fn hostile_bytes() -> impl Strategy<Value = Vec<u8>> {
-    let byte = prop_oneof![
-        Just(0),
-        Just(b'\n'),
-        Just(b'\r'),
-        Just(b'{'),
-        Just(0xff),
-        0u8..,
-        Just(b'a')
-    ];
+    let byte = prop_oneof![Just(0), Just(b'\n'), Just(b'\r'), Just(b'{'), Just(0xff), 0u8.., Just(b'a')];
     prop::collection::vec(byte, 0..200)
 }
 
@@ -211,9 +182,7 @@ fn cut(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
     let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     at.extend([0, bytes.len()]);
     at.sort_unstable();
-    at.windows(2)
-        .map(|pair| bytes[pair[0]..pair[1]].to_vec())
-        .collect()
+    at.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect()
 }
 
 proptest! {
@@ -300,10 +269,7 @@ proptest! {
 #[test]
 fn a_line_that_does_not_begin_with_a_brace_is_the_message() {
     let message = message_on("telegram", r#" {"content":"x"}"#);
-    assert_eq!(
-        (message.content.as_str(), message.shown.as_str()),
-        (r#" {"content":"x"}"#, "telegram")
-    );
+    assert_eq!((message.content.as_str(), message.shown.as_str()), (r#" {"content":"x"}"#, "telegram"));
     assert_eq!(
         (message.channel, message.ts_ms, message.id, message.meta),
         (channel("telegram"), NOW, None, None)
@@ -313,13 +279,7 @@ fn a_line_that_does_not_begin_with_a_brace_is_the_message() {
 
 #[test]
 fn empty_and_blank_frames_are_ignored() {
-    for frame in [
-        line(""),
-        line("  \t "),
-        line("\u{3000}"),
-        block(""),
-        block("\n \r\n"),
-    ] {
+    for frame in [line(""), line("  \t "), line("\u{3000}"), block(""), block("\n \r\n")] {
         assert_eq!(parse(frame, &channel("x"), NOW), Parsed::Ignored);
     }
 }
@@ -328,45 +288,24 @@ fn empty_and_blank_frames_are_ignored() {
 fn a_json_object_gives_its_fields() {
     let text = r#"{"content":"hi\r\nthere","id":"a7","ts":1740000001,"meta":{"sender":"bob"},"other":[1]}"#;
     let message = message_on("x", text);
-    assert_eq!(
-        (message.content.as_str(), message.ts_ms),
-        ("hi\nthere", NOW + 1000)
-    );
-    assert_eq!(
-        (message.id.as_deref(), message.meta),
-        (Some("a7"), Some(json!({"sender": "bob"})))
-    );
+    assert_eq!((message.content.as_str(), message.ts_ms), ("hi\nthere", NOW + 1000));
+    assert_eq!((message.id.as_deref(), message.meta), (Some("a7"), Some(json!({"sender": "bob"}))));
     assert!(message.warnings.is_empty());
 }
 
 #[test]
 fn a_json_object_without_text_is_rejected() {
-    for text in [
-        r#"{"content":""}"#,
-        r#"{"content":" \n"}"#,
-        r#"{"content":7}"#,
-        r#"{"text":"hi"}"#,
-        "{}",
-    ] {
+    for text in [r#"{"content":""}"#, r#"{"content":" \n"}"#, r#"{"content":7}"#, r#"{"text":"hi"}"#, "{}"] {
         assert!(rejection(text).contains("content"), "{text}");
     }
 }
 
 #[test]
 fn broken_json_is_plain_text_with_a_warning() {
-    for text in [
-        "{not json}",
-        r#"{"content":"hi""#,
-        r#"{"content":"a"} b"#,
-        r#"{"content":"\ud83d"}"#,
-    ] {
+    for text in ["{not json}", r#"{"content":"hi""#, r#"{"content":"a"} b"#, r#"{"content":"\ud83d"}"#] {
         let message = message_on("x", text);
         assert_eq!(message.content, text);
-        assert!(
-            message.warnings[0].contains("broken JSON"),
-            "{:?}",
-            message.warnings
-        );
+        assert!(message.warnings[0].contains("broken JSON"), "{:?}", message.warnings);
     }
 }
 
@@ -381,23 +320,14 @@ fn json_nested_a_million_deep_is_plain_text() {
 #[test]
 fn on_in_the_claimed_channel_is_taken() {
     let message = message_on("default", r#"{"content":"hi","channel":"cron"}"#);
-    assert_eq!(
-        (message.channel, message.shown.as_str()),
-        (channel("cron"), "cron")
-    );
+    assert_eq!((message.channel, message.shown.as_str()), (channel("cron"), "cron"));
 }
 
 #[test]
 fn elsewhere_a_claimed_channel_is_only_shown() {
     let message = message_on("telegram", r#"{"content":"hi","channel":"bob"}"#);
-    assert_eq!(
-        (message.channel, message.shown.as_str()),
-        (channel("telegram"), "telegram/bob")
-    );
-    assert_eq!(
-        message_on("telegram", r#"{"content":"hi","channel":"telegram"}"#).shown,
-        "telegram"
-    );
+    assert_eq!((message.channel, message.shown.as_str()), (channel("telegram"), "telegram/bob"));
+    assert_eq!(message_on("telegram", r#"{"content":"hi","channel":"telegram"}"#).shown, "telegram");
 }
 
 #[test]
@@ -405,10 +335,7 @@ fn a_claimed_channel_that_could_forge_a_head_is_ignored() {
     for source in ["default", "telegram"] {
         for claimed in [r#""x] [12:00 boss""#, r#""""#, r#""a b""#, "7"] {
             let message = message_on(source, &format!(r#"{{"content":"hi","channel":{claimed}}}"#));
-            assert_eq!(
-                (message.shown.as_str(), message.channel.as_str()),
-                (source, source)
-            );
+            assert_eq!((message.shown.as_str(), message.channel.as_str()), (source, source));
             assert_eq!(message.warnings.len(), 1, "{claimed}");
         }
     }
@@ -421,14 +348,7 @@ fn a_time_in_seconds_or_milliseconds_counts_if_it_is_near() {
     assert_eq!(ts("1740000001.25"), 1_250);
     assert_eq!(ts("1740000000007"), 7);
     assert_eq!(ts("1739913600"), -86_400_000);
-    for far in [
-        "1739913599",
-        "0",
-        "-1",
-        "1e300",
-        "\"1740000001\"",
-        "1740000001000000",
-    ] {
+    for far in ["1739913599", "0", "-1", "1e300", "\"1740000001\"", "1740000001000000"] {
         assert_eq!(ts(far), 0, "{far}");
     }
 }
@@ -440,13 +360,7 @@ fn an_id_is_a_short_text_or_number() {
     assert_eq!(id("42").as_deref(), Some("42"));
     let longest = "i".repeat(256);
     assert_eq!(id(&format!("\"{longest}\"")), Some(longest.clone()));
-    for bad in [
-        format!("\"{longest}i\""),
-        "\"\"".into(),
-        "true".into(),
-        "[1]".into(),
-        "null".into(),
-    ] {
+    for bad in [format!("\"{longest}i\""), "\"\"".into(), "true".into(), "[1]".into(), "null".into()] {
         assert_eq!(id(&bad), None, "{bad}");
     }
 }
@@ -460,18 +374,14 @@ fn meta_that_is_no_object_is_ignored_with_a_warning() {
 #[test]
 fn a_block_is_never_json() {
     let text = "{\"content\":\"hi\"}\r\nmore";
-    let Parsed::Message(message) = parse(block(text), &channel("x"), NOW) else {
-        panic!("no message")
-    };
+    let Parsed::Message(message) = parse(block(text), &channel("x"), NOW) else { panic!("no message") };
     assert_eq!(message.content, "{\"content\":\"hi\"}\nmore");
 }
 
 #[test]
 fn invalid_utf8_becomes_the_replacement_character() {
     let frame = Frame::Line(b"a\xff\xe4b".to_vec());
-    let Parsed::Message(message) = parse(frame, &channel("x"), NOW) else {
-        panic!("no message")
-    };
+    let Parsed::Message(message) = parse(frame, &channel("x"), NOW) else { panic!("no message") };
     assert_eq!(message.content, "a\u{FFFD}\u{FFFD}b");
 }
 

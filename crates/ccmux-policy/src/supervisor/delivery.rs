@@ -1,0 +1,199 @@
+//! Messages on their way: the gate is asked, a batch is injected, its flight followed to the receipt.
+
+use ccmux_wire::id::{BatchId, PromptId};
+use ccmux_wire::receipt::Proof;
+
+use super::stash::Stash;
+use super::{BREATHE_MS, Breather, Supervisor, earlier};
+use crate::effect::{AlertKind, Effect};
+use crate::event::{Found, Message};
+use crate::flight::{Flight, Need, Outcome};
+use crate::gate::{self, Gate, Reason};
+use crate::now::{Mono, Now};
+use crate::queue::SPLIT_AFTER_FAILURES;
+
+/// Messages that wait behind somebody's draft, or behind copy mode, for that long are told of.
+const HELD_ALERT_AFTER_MS: u64 = 600_000;
+/// So many deliveries in a row that only the transcript proved mean that hooks don't come.
+const HOOKS_MISSED: u32 = 3;
+
+impl Supervisor {
+    pub(super) fn batch_found(&mut self, batch: BatchId, messages: Vec<Message>, now: Now) {
+        self.next_batch = self.next_batch.max(BatchId(batch.0 + 1));
+        self.found.push_back(Flight::found(batch, messages, now.mono));
+    }
+
+    pub(super) fn in_flight(&mut self, batch: BatchId, now: Now, tell: impl FnOnce(&mut Flight, Mono)) {
+        if let Some(flight) =
+            self.flight.iter_mut().chain(&mut self.found).find(|flight| flight.batch() == batch)
+        {
+            tell(flight, now.mono);
+        }
+    }
+
+    pub(super) fn searched(&mut self, batch: BatchId, found: Found, prompt: Option<PromptId>, now: Now) {
+        self.in_flight(batch, now, |flight, now| flight.searched(found, prompt, now));
+    }
+
+    pub(super) fn paste_refused(&mut self, batch: BatchId, reason: String, now: Now) {
+        self.in_flight(batch, now, |flight, _| flight.paste_refused());
+        self.breather = Some(Breather { until: now.mono + BREATHE_MS, reason: Reason::Refused(reason) });
+        self.outdate(now);
+    }
+
+    pub(super) fn advance_flight(&mut self, now: Now) {
+        if self.flight.is_none() {
+            self.flight = self.found.pop_front();
+        }
+        let may_look = self.breather.is_none() && self.lifecycle.pid().is_some();
+        while let Some(mut flight) = self.flight.take() {
+            let need = flight.step(self.pending_look.is_some() || !may_look, now.mono);
+            self.tell_uncertain(&mut flight);
+            let batch = flight.batch();
+            match need {
+                Need::Wait(at) => self.look_at = at,
+                Need::Look => self.order_look(Some(batch)),
+                Need::Enter => self.effects.push_back(Effect::PressEnter { batch }),
+                Need::Search => self.effects.push_back(Effect::FindInTranscript { batch }),
+                Need::TellStuck(why) => self.alert_about(AlertKind::Stuck, flight.messages(), why.to_owned()),
+                Need::Over(outcome) => {
+                    self.flight_over(flight, outcome, now);
+                    self.flight = self.found.pop_front();
+                    continue;
+                }
+            }
+            let again = matches!(need, Need::TellStuck(_));
+            self.flight = Some(flight);
+            if !again {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn tell_uncertain(&mut self, flight: &mut Flight) {
+        if let Some(why) = flight.take_uncertain() {
+            let reason = why.to_owned();
+            self.effects.push_back(Effect::RecordUncertain { batch: flight.batch(), reason: reason.clone() });
+            self.alert_about(AlertKind::Uncertain, flight.messages(), reason);
+        }
+    }
+
+    pub(super) fn flight_over(&mut self, flight: Flight, outcome: Outcome, now: Now) {
+        let batch = flight.batch();
+        match outcome {
+            Outcome::Delivered(proof, prompt) => {
+                self.delivered(&flight, proof, prompt);
+                self.expect_draft(now);
+            }
+            Outcome::Abandoned => {}
+            Outcome::Absent { typed } => {
+                self.effects.push_back(Effect::RecordRequeued { batch, typed });
+                self.back_to_queue(flight.into_messages(), typed);
+            }
+        }
+        self.outdate(now);
+    }
+
+    pub(super) fn delivered(&mut self, flight: &Flight, proof: Proof, prompt: Option<PromptId>) {
+        let ids = flight.messages().iter().map(|message| message.id).collect();
+        self.note_proof(proof);
+        self.effects.push_back(Effect::RecordDelivered {
+            batch: flight.batch(),
+            proof,
+            prompt: prompt.clone(),
+        });
+        if let Some(unfinished) = self.turns.delivered(prompt, ids) {
+            self.publish(unfinished, true);
+        }
+    }
+
+    pub(super) fn note_proof(&mut self, proof: Proof) {
+        self.hooks_missed = if proof == Proof::Transcript { self.hooks_missed + 1 } else { 0 };
+        if self.hooks_missed == HOOKS_MISSED {
+            let what = "hooks don't come: deliveries are proved by the transcript alone";
+            self.alert(AlertKind::HooksSilent, what.to_owned());
+        }
+    }
+
+    pub(super) fn back_to_queue(&mut self, messages: Vec<Message>, typed: bool) {
+        let alone = messages.len() == 1;
+        for mut message in messages {
+            if typed && alone && message.failures >= SPLIT_AFTER_FAILURES {
+                let reason = format!("given up after {} attempts", message.failures + 1);
+                self.alert_about(AlertKind::Failed, std::slice::from_ref(&message), reason.clone());
+                self.effects.push_back(Effect::RecordFailed { message: message.id, reason });
+                continue;
+            }
+            message.failures += u32::from(typed);
+            self.queue.insert(message);
+        }
+    }
+
+    pub(super) fn advance_queue(&mut self, now: Now) {
+        let gate = self.ask_gate(now);
+        self.note_held(&gate, now);
+        if self.stash_draft(&gate, now) {
+            return;
+        }
+        match gate {
+            _ if self.stash == Stash::Ordered => {}
+            Gate::Open => self.inject(now),
+            Gate::Closed { look_at: Some(at), .. } if at <= now.mono => self.order_look(None),
+            Gate::Closed { look_at, .. } => self.look_at = earlier(self.look_at, look_at),
+        }
+    }
+
+    /// A draft is held for ever, but not in silence.
+    pub(super) fn note_held(&mut self, gate: &Gate, now: Now) {
+        let why = match gate {
+            Gate::Closed {
+                reason: reason @ (Reason::Draft | Reason::CopyMode | Reason::VimNormal), ..
+            } => reason,
+            Gate::Closed { reason: Reason::Unseen, .. } => return,
+            _ => {
+                (self.held_since, self.told_held) = (None, false);
+                return;
+            }
+        };
+        let since = *self.held_since.get_or_insert(now.mono);
+        if !self.told_held && now.mono.since(since) >= HELD_ALERT_AFTER_MS {
+            self.told_held = true;
+            let what =
+                format!("{} messages have waited for 10 minutes: {}", self.queue.messages(), why.sentence());
+            self.alert(AlertKind::Stuck, what);
+        }
+    }
+
+    pub(super) fn inject(&mut self, now: Now) {
+        let batch = self.next_batch;
+        self.next_batch = BatchId(batch.0 + 1);
+        let taken = self.queue.take_batch(self.settings.batch_bytes);
+        let messages = taken.iter().map(|message| message.id).collect();
+        self.effects.push_back(Effect::Inject { batch, messages });
+        self.flight = Some(Flight::begin(batch, taken, now.mono));
+    }
+
+    /// The gate, with what the evidence does not know.
+    pub(super) fn ask_gate(&self, now: Now) -> Gate {
+        let closed = |reason| Gate::Closed { reason, look_at: None };
+        if self.stopping {
+            return closed(Reason::Stopping);
+        }
+        if self.lifecycle.pid().is_none() {
+            let degraded = self.lifecycle.is_degraded();
+            return closed(if degraded { Reason::Degraded } else { Reason::Down });
+        }
+        if self.flight.is_some() {
+            return closed(Reason::InFlight);
+        }
+        if let Some(breather) = &self.breather {
+            return Gate::Closed { reason: breather.reason.clone(), look_at: Some(breather.until) };
+        }
+        match gate::ask(&self.evidence, &self.settings, now) {
+            Gate::Closed { reason: Reason::Unseen | Reason::UnknownScreen, look_at } if !self.box_seen => {
+                Gate::Closed { reason: Reason::Starting, look_at }
+            }
+            answer => answer,
+        }
+    }
+}

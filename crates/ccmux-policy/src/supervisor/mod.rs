@@ -1,0 +1,199 @@
+//! The one type with verbs: hears of every event, gives every order.
+//!
+//! | module | what it hears of |
+//! |---|---|
+//! | [`agent`] | the agent's process |
+//! | [`witnesses`] | hooks, the state file, turns |
+//! | [`looks`] | looks at the screen |
+//! | [`delivery`] | messages: gate, flight, receipt |
+//! | [`stash`] | a draft that is put away for a while |
+//! | [`report`] | nothing: it tells |
+//!
+//! `handle` is one match whose arms are one call each; afterwards [`Supervisor::advance`] lets every part do what is due
+//! now. Parts answer values; only this module turns them into effects.
+
+mod agent;
+mod delivery;
+mod looks;
+mod report;
+mod stash;
+mod witnesses;
+
+use std::collections::VecDeque;
+
+use ccmux_wire::id::{BatchId, SessionId};
+use ccmux_wire::status::StateWord;
+
+use crate::effect::{AlertKind, Effect};
+use crate::event::{Event, Message};
+use crate::evidence::Evidence;
+use crate::flight::Flight;
+use crate::gate::Reason;
+use crate::lifecycle::Lifecycle;
+use crate::now::{Mono, Now};
+use crate::queue::Queue;
+use crate::settings::PolicySettings;
+use crate::turns::Turns;
+use looks::PendingLook;
+pub use report::PolicyStatus;
+use stash::Stash;
+
+/// After a refusal or a failed look, that long nothing is tried.
+const BREATHE_MS: u64 = 1_000;
+
+/// Why nothing is tried for a moment.
+#[derive(Debug, Clone)]
+struct Breather {
+    until: Mono,
+    reason: Reason,
+}
+
+/// Decides what ccmux does next.
+#[derive(Debug)]
+pub struct Supervisor {
+    settings: PolicySettings,
+    effects: VecDeque<Effect>,
+    session: Option<SessionId>,
+    evidence: Evidence,
+    lifecycle: Lifecycle,
+    turns: Turns,
+    queue: Queue,
+    flight: Option<Flight>,
+    found: VecDeque<Flight>,
+    next_batch: BatchId,
+    looks_ordered: u64,
+    times_asked: u64,
+    pending_look: Option<PendingLook>,
+    look_at: Option<Mono>,
+    breather: Option<Breather>,
+    box_seen: bool,
+    unknown_since: Option<Mono>,
+    told_unknown: bool,
+    held_since: Option<Mono>,
+    told_held: bool,
+    hooks_missed: u32,
+    stash: Stash,
+    stopping: bool,
+    asked: bool,
+    state: (StateWord, Now),
+}
+
+impl Supervisor {
+    /// A policy that knows nothing yet.
+    pub fn new(settings: PolicySettings) -> Self {
+        Self {
+            settings,
+            effects: VecDeque::new(),
+            session: None,
+            evidence: Evidence::default(),
+            lifecycle: Lifecycle::default(),
+            turns: Turns::default(),
+            queue: Queue::default(),
+            flight: None,
+            found: VecDeque::new(),
+            next_batch: BatchId(1),
+            looks_ordered: 0,
+            times_asked: 0,
+            pending_look: None,
+            look_at: None,
+            breather: None,
+            box_seen: false,
+            unknown_since: None,
+            told_unknown: false,
+            held_since: None,
+            told_held: false,
+            hooks_missed: 0,
+            stash: Stash::None,
+            stopping: false,
+            asked: false,
+            state: (StateWord::Down, Now::default()),
+        }
+    }
+
+    /// Takes a past fact in. Orders that follow from it are in [`Supervisor::next_effect`].
+    pub fn handle(&mut self, event: Event, now: Now) {
+        match event {
+            Event::DaemonStarted { next_batch } => self.next_batch = next_batch,
+            Event::DaemonReturned { unanswered } => self.turns.found(unanswered),
+            Event::AgentFound { pid, session } => self.agent_found(pid, session, now),
+            Event::AgentMissing { session } => self.agent_missing(session, now),
+            Event::AgentStarted { pid } => self.agent_started(pid, now),
+            Event::AgentStartFailed { reason } => self.agent_start_failed(&reason, now),
+            Event::AgentExited { pid, status } => self.agent_exited(pid, status, now),
+            Event::MessageAccepted(message) => self.queue.insert(message),
+            Event::BatchFound { batch, messages } => self.batch_found(batch, messages, now),
+            Event::Session { session, origin, fact } => self.session_fact(session, origin, fact, now),
+            Event::StateFileRead { state } => self.state_file(state, now),
+            Event::PaneActive => self.pane_active(now),
+            Event::PaneSilent => self.pane_silent(now),
+            Event::ScreenSeen { look, seen } => self.screen_seen(look, seen, now),
+            Event::LookFailed { look, reason } => self.look_failed(look, reason, now),
+            Event::Pasted { batch } => self.in_flight(batch, now, |flight, now| flight.pasted(now)),
+            Event::PasteDoubtful { batch, .. } => {
+                self.in_flight(batch, now, |flight, now| flight.pasted(now))
+            }
+            Event::PasteRefused { batch, reason } => self.paste_refused(batch, reason, now),
+            Event::EnterPressed { batch } => {
+                self.in_flight(batch, now, |flight, now| flight.enter_pressed(now))
+            }
+            Event::EnterRefused { batch, .. } => {
+                self.in_flight(batch, now, |flight, now| flight.enter_refused(now));
+            }
+            Event::DraftStashed => self.stash_pressed(None, now),
+            Event::StashRefused { reason } => self.stash_pressed(Some(reason), now),
+            Event::TranscriptSearched { batch, found, prompt } => self.searched(batch, found, prompt, now),
+            Event::TurnPublished { .. } | Event::DeadlinePassed => {}
+            Event::StateAsked => {
+                self.times_asked += 1;
+                self.ask_for_look(now);
+            }
+            Event::ShutdownAsked => self.stopping = true,
+        }
+        self.advance(now);
+    }
+
+    /// The next order, oldest first.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When to come back although nothing happened.
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let breather = self.breather.as_ref().map(|breather| breather.until);
+        [self.look_at, breather, self.lifecycle.start_at(), self.turns.gives_up_at()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn advance(&mut self, now: Now) {
+        self.look_at = None;
+        self.evidence.note_idle(now);
+        if self.breather.as_ref().is_some_and(|breather| now.mono >= breather.until) {
+            self.breather = None;
+        }
+        if !self.stopping && self.lifecycle.start_due(now.mono) {
+            self.effects.push_back(Effect::StartAgent { resume: self.session.clone() });
+        }
+        self.advance_turns(now);
+        self.advance_flight(now);
+        if self.flight.is_none() && !self.queue.is_empty() {
+            self.advance_queue(now);
+        }
+        self.advance_curiosity(now);
+        self.note_state(now);
+    }
+
+    fn alert(&mut self, kind: AlertKind, message: String) {
+        self.alert_about(kind, &[], message);
+    }
+
+    fn alert_about(&mut self, kind: AlertKind, messages: &[Message], message: String) {
+        let messages = messages.iter().map(|message| message.id).collect();
+        self.effects.push_back(Effect::Alert { kind, session: self.session.clone(), messages, message });
+    }
+}
+
+fn earlier(a: Option<Mono>, b: Option<Mono>) -> Option<Mono> {
+    [a, b].into_iter().flatten().min()
+}

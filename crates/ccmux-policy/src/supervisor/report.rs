@@ -1,0 +1,133 @@
+//! What the policy believes, for people and programs.
+
+use ccmux_wire::id::SessionId;
+use ccmux_wire::status::StateWord;
+
+use super::Supervisor;
+use crate::evidence::Activity;
+use crate::flight::Flight;
+use crate::gate::{Gate, Reason};
+use crate::now::{Mono, Now};
+use crate::screen::{BoxHolds, ScreenClass, Seen};
+
+/// What the policy believes, for people and programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyStatus {
+    /// One word.
+    pub state: StateWord,
+    /// Since when.
+    pub since: Now,
+    /// A sentence about it.
+    pub reason: String,
+    /// `open`, or `closed: <word>: <reason>`.
+    pub gate: String,
+    /// What would open the gate.
+    pub opens_when: String,
+    /// When ccmux looks again by itself.
+    pub next_look_ms: Option<u64>,
+    /// What each witness said last.
+    pub evidence: Vec<String>,
+    /// The owned session.
+    pub session: Option<SessionId>,
+    /// The agent's process.
+    pub pid: Option<i32>,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// Messages that wait or are on their way.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How often somebody asked; whoever did waits until this is higher and no look is due.
+    pub asked: u64,
+    /// A look is on its way, or should be.
+    pub look_is_due: bool,
+    /// The agent keeps ending at once.
+    pub degraded: bool,
+}
+
+impl Supervisor {
+    pub(super) fn note_state(&mut self, now: Now) {
+        let word = self.state_word(now);
+        if word != self.state.0 {
+            self.state = (word, now);
+        }
+    }
+
+    pub(super) fn state_word(&self, now: Now) -> StateWord {
+        if self.lifecycle.pid().is_none() {
+            let degraded = self.lifecycle.is_degraded();
+            return if degraded { StateWord::Degraded } else { StateWord::Down };
+        }
+        match self.evidence.activity(now) {
+            Activity::Busy => return StateWord::Busy,
+            Activity::Dialog(_) => return StateWord::Dialog,
+            Activity::Idle | Activity::Unknown => {}
+        }
+        match (self.evidence.last_look(), self.ask_gate(now)) {
+            (None, _) => StateWord::Starting,
+            (_, Gate::Closed { reason: Reason::InFlight, .. }) => StateWord::Busy,
+            (_, Gate::Closed { reason: Reason::Human { .. }, .. }) => StateWord::Human,
+            (Some(seen), _) => self.screen_word(seen),
+        }
+    }
+
+    pub(super) fn screen_word(&self, seen: &Seen) -> StateWord {
+        match seen.class {
+            _ if seen.copy_mode => StateWord::CopyMode,
+            ScreenClass::Ready if seen.holds == BoxHolds::Nothing => StateWord::Ready,
+            ScreenClass::Draft if seen.holds == BoxHolds::Ours => StateWord::Busy,
+            ScreenClass::Ready | ScreenClass::Draft => StateWord::Draft,
+            ScreenClass::Busy | ScreenClass::Queued => StateWord::Busy,
+            ScreenClass::Dialog => StateWord::Dialog,
+            ScreenClass::Shell | ScreenClass::Unknown if self.box_seen => StateWord::Unknown,
+            ScreenClass::Shell | ScreenClass::Unknown => StateWord::Starting,
+        }
+    }
+
+    /// What the policy believes now.
+    pub fn status(&self, now: Now) -> PolicyStatus {
+        let gate = self.ask_gate(now);
+        let (answer, opens_when, reason, look_at) = self.gate_lines(gate, now);
+        let flight = self.flight.iter().chain(&self.found).flat_map(Flight::messages);
+        let (count, bytes) = flight.fold((0, 0), |(n, sum), message| (n + 1, sum + message.bytes));
+        PolicyStatus {
+            state: self.state_word(now),
+            since: self.state.1,
+            reason,
+            gate: answer,
+            opens_when,
+            next_look_ms: look_at.map(|at| at.since(now.mono)),
+            evidence: self.evidence.lines(now),
+            session: self.session.clone(),
+            pid: self.lifecycle.pid(),
+            restarts: self.lifecycle.restarts(),
+            messages: self.queue.messages() + count,
+            bytes: self.queue.bytes() + bytes,
+            asked: self.times_asked,
+            look_is_due: self.asked || self.pending_look.is_some(),
+            degraded: self.lifecycle.is_degraded(),
+        }
+    }
+
+    pub(super) fn gate_lines(&self, gate: Gate, now: Now) -> (String, String, String, Option<Mono>) {
+        let state = self.state_word(now);
+        let nothing = "nothing waits for it".to_owned();
+        match gate {
+            Gate::Open => {
+                ("open".to_owned(), String::new(), "an injection would be possible".to_owned(), None)
+            }
+            // Without a message nobody looks all the time: the last look is as good as the present one.
+            Gate::Closed { reason: Reason::Unseen, .. } if state == StateWord::Ready => (
+                "open".to_owned(),
+                nothing,
+                "the prompt box was empty at the last look".to_owned(),
+                self.look_at,
+            ),
+            Gate::Closed { reason, .. } => {
+                let word = if reason == Reason::Unseen { state } else { reason.word() };
+                let line = format!("closed: {}: {}", word.word(), reason.sentence());
+                (line, reason.opens_when().to_owned(), reason.sentence(), self.look_at)
+            }
+        }
+    }
+}

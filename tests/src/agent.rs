@@ -1,0 +1,119 @@
+//! What can be seen of the agent: its pane, its pid, the transcripts that it writes.
+
+use std::fs;
+use std::path::PathBuf;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::house::House;
+
+impl House {
+    /// The agent's screen as text.
+    pub fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-t", "=ccmux:"])
+    }
+
+    /// A format of the agent's pane.
+    pub fn pane(&self, format: &str) -> String {
+        self.tmux(&["display-message", "-p", "-t", "=ccmux:", format])
+    }
+
+    /// The process in the agent's pane; 0 if there is none.
+    pub fn agent_pid(&self) -> i32 {
+        self.pane("#{pane_pid}").parse().unwrap_or(0)
+    }
+
+    /// Keys that no client typed, as a script would send them.
+    pub fn send_keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys", "-t", "=ccmux:"], keys].concat());
+    }
+
+    /// Kills the agent; its pid.
+    pub fn kill_agent(&self) -> i32 {
+        let pid = self.agent_pid();
+        assert!(pid > 1, "there is no agent to kill");
+        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        pid
+    }
+
+    /// Processes in all panes of the house's server.
+    pub fn pane_pids(&self) -> Vec<i32> {
+        self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]).lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    pub fn wait_for_screen(&self, text: &str) {
+        self.wait_until(&format!("{text:?} on the screen"), || self.screen().contains(text));
+    }
+
+    /// Transcripts of all sessions, the oldest first.
+    pub fn transcript_files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for project in fs::read_dir(self.home().join(".claude/projects")).into_iter().flatten().flatten() {
+            files.extend(fs::read_dir(project.path()).into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+        files.sort_by_key(|path| path.metadata().and_then(|found| found.modified()).ok());
+        files
+    }
+
+    /// Lines of all transcripts.
+    pub fn transcript(&self) -> Vec<Value> {
+        let texts = self.transcript_files().into_iter().map(|path| fs::read_to_string(path).unwrap_or_default());
+        let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Prompts that the agent took, in order: what its transcripts hold as the user's words.
+    pub fn prompts(&self) -> Vec<String> {
+        let is_prompt = |line: &Value| line["type"] == "user" && line["isMeta"] != true && line["isSidechain"] != true;
+        let lines = self.transcript().into_iter().filter(is_prompt);
+        lines.filter_map(|line| line["message"]["content"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// The prompts, once there are `count`.
+    pub fn wait_for_prompts(&self, count: usize) -> Vec<String> {
+        self.wait_for(&format!("{count} prompts; there are {:?}", self.prompts()), || {
+            Some(self.prompts()).filter(|prompts| prompts.len() >= count)
+        })
+    }
+
+    /// The prompt that holds a text, once it is there.
+    pub fn wait_for_prompt(&self, text: &str) -> String {
+        self.wait_for(&format!("a prompt with {text:?}"), || {
+            self.prompts().into_iter().find(|prompt| prompt.contains(text))
+        })
+    }
+}
+
+/// A prompt of one message without its head: `[HH:MM channel] text` is `(channel, text)`.
+///
+/// # Panics
+/// If the head is not of that form.
+pub fn parted(prompt: &str) -> (&str, &str) {
+    let parts = prompt.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    let (head, text) = parts.unwrap_or_else(|| panic!("no head: {prompt:?}"));
+    let (time, channel) = head.split_once(' ').unwrap_or_else(|| panic!("no channel: {prompt:?}"));
+    let digits: Vec<bool> = time.chars().map(|c| c.is_ascii_digit()).collect();
+    assert_eq!(digits, [true, true, false, true, true], "no time: {prompt:?}");
+    (channel, text)
+}
+
+/// The messages of a prompt, `(channel, text)` each, further lines without their indent.
+pub fn messages(prompt: &str) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for line in prompt.split('\n') {
+        match (line.strip_prefix("  "), found.last_mut()) {
+            (Some(further), Some((_, text))) => {
+                text.push('\n');
+                text.push_str(further);
+            }
+            _ => {
+                let (channel, text) = parted(line);
+                found.push((channel.to_owned(), text.to_owned()));
+            }
+        }
+    }
+    found
+}

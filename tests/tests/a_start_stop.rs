@@ -1,0 +1,333 @@
+//! Acceptance A on the demo agent: start, stop, restart, and what is refused.
+//!
+//! Names begin with the number of the acceptance case; `f` and a number is a fault from the field.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use ccmux_tests::House;
+use ccmux_tests::house::is_alive;
+use ccmux_tests::patience::stays_quiet;
+use ccmux_wire::status::StateWord;
+
+fn mode(path: impl AsRef<Path>) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn a1_a_first_start_makes_closed_doors_and_is_ready_within_ten_seconds() {
+    let house = House::builder().build();
+    let begun = Instant::now();
+    house.start();
+    house.wait_within(Duration::from_secs(10), "state ready", || {
+        house.state().filter(|state| *state == StateWord::Ready)
+    });
+    println!("ready after {:?}", begun.elapsed());
+    assert_eq!(mode(house.run_dir()), 0o700);
+    for name in ["in", "output.sock", "control.sock"] {
+        assert_eq!(mode(house.run_dir().join(name)), 0o600, "{name}");
+    }
+    assert_eq!(mode(house.state_dir()), 0o700);
+    let status = house.status();
+    assert_eq!(status.agent.pid, Some(house.agent_pid()));
+    assert_eq!(status.daemon_pid, house.daemon_pid());
+    assert_eq!(house.tmux(&["list-sessions", "-F", "#{session_name}"]), "ccmux");
+    assert_eq!(house.pane("#{pane_pipe}"), "1", "the pane's output is not watched");
+    assert!(status.session.is_some(), "the session was not bound");
+}
+
+#[test]
+fn a1_f36_a_session_with_a_longer_name_is_not_taken_for_ours() {
+    let house = House::builder().build();
+    house.tmux(&["-f", "/dev/null", "new-session", "-d", "-s", "ccmux2", "cat"]);
+    house.tmux(&["new-session", "-d", "-s", "ccm", "cat"]);
+    house.start();
+    house.wait_ready();
+    house.write("in.t", "say: mine\n");
+    house.wait_for_prompt("say: mine");
+    let sessions = house.tmux(&["list-sessions", "-F", "#{session_name}"]);
+    assert_eq!(sessions.lines().collect::<Vec<_>>(), ["ccm", "ccmux", "ccmux2"]);
+    for other in ["=ccmux2:", "=ccm:"] {
+        let screen = house.tmux(&["capture-pane", "-p", "-t", other]);
+        assert_eq!(screen.trim(), "", "something was typed into {other}");
+    }
+}
+
+#[test]
+fn a2_a_second_start_names_the_pid_and_disturbs_nothing() {
+    let house = House::builder().ready();
+    let agent = house.agent_pid();
+    let second = house.run_daemon(&[]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = one_line(&second);
+    assert!(said.contains(&house.daemon_pid().to_string()), "{said}");
+    assert_eq!(house.status().daemon_pid, house.daemon_pid());
+    assert_eq!(house.agent_pid(), agent);
+    house.write("in.t", "say: still here\n");
+    house.wait_for_prompt("still here");
+}
+
+#[test]
+fn a3_a_killed_daemon_adopts_the_agent_and_doubles_nothing() {
+    let house = House::builder().ready();
+    let turns = house.subscribe();
+    house.write("in.t", "say: before\n");
+    turns.wait_for_text("before");
+    house.wait_ready();
+    let (agent, screen) = (house.agent_pid(), house.screen());
+    house.kill9();
+    assert_eq!(house.agent_pid(), agent);
+    house.start();
+    house.wait_ready();
+    assert_eq!(house.agent_pid(), agent);
+    assert_eq!(house.screen(), screen, "the screen was touched");
+    let turns = house.subscribe_with("{\"since\":0}\n");
+    house.write("in.t", "say: after\n");
+    turns.wait_for_text("after");
+    assert_eq!(turns.wait_for_turns(2).len(), 2, "a turn was doubled: {:?}", turns.turns());
+    let seqs: Vec<_> = turns.lines().iter().map(|line| line.value["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    assert_eq!(house.prompts().len(), 2);
+    assert_eq!(house.status().agent.restarts, 0);
+}
+
+#[test]
+fn a3_a_daemon_killed_while_a_batch_is_typed_neither_loses_nor_doubles_it() {
+    for after_ms in [0, 20, 60, 110, 160, 250] {
+        let house = House::builder().ready();
+        house.write("in.t", "say: once\n");
+        house.wait_until("the message to be accepted", || !house.log_events("message.accepted").is_empty());
+        std::thread::sleep(Duration::from_millis(after_ms));
+        house.kill9();
+        house.start();
+        house.wait_for_prompt("say: once");
+        house.wait_until("an empty queue", || house.status().queue.messages == 0);
+        house.wait_ready();
+        stays_quiet(Duration::from_secs(1), "a second delivery", || {
+            Some(house.prompts()).filter(|prompts| prompts.len() > 1).map(|prompts| format!("{after_ms} ms: {prompts:?}"))
+        });
+    }
+}
+
+#[test]
+fn a4_what_happened_while_the_daemon_was_down_is_caught_up() {
+    let house = House::builder().ready();
+    let early = house.subscribe();
+    house.write("in.t", "slow: 2\n");
+    house.wait_until("the turn to run", || house.state() == Some(StateWord::Busy));
+    house.wait_for_prompt("slow: 2");
+    house.kill9();
+    assert!(early.turns().is_empty(), "the turn was over too soon for this test");
+    let path = house.run_dir().join("in.t");
+    // A writer blocks until somebody reads.
+    let writer = std::thread::spawn(move || fs::OpenOptions::new().write(true).open(path).unwrap().write_all(b"say: written while down\n"));
+    house.wait_until("the turn's end", || house.transcript().iter().any(|line| line["subtype"] == "turn_duration"));
+    house.start();
+    let turns = house.subscribe_with("{\"since\":0}\n");
+    turns.wait_for_text("word0 word1 word2 word3 ");
+    turns.wait_for_text("written while down");
+    writer.join().unwrap().unwrap();
+    assert_eq!(turns.wait_for_turns(2).len(), 2);
+    let answered: Vec<_> = turns.turns().iter().map(|turn| turn["in_reply_to"][0]["channel"].clone()).collect();
+    assert_eq!(answered, ["t", "t"], "{:?}", turns.turns());
+}
+
+#[test]
+fn a5_a_dialog_that_is_open_at_a_restart_is_seen_and_left_alone() {
+    let house = House::builder().ready();
+    house.write("in.t", "ask: Which one?\n");
+    house.wait_for_state(StateWord::Dialog);
+    let screen = house.screen();
+    house.kill9();
+    house.start();
+    house.wait_for_state(StateWord::Dialog);
+    house.write("in.t", "say: later\n");
+    house.wait_until("the message to wait", || house.status().queue.messages == 1);
+    assert!(house.why().starts_with("closed: dialog: "), "{}", house.why());
+    stays_quiet(Duration::from_secs(2), "the dialog was touched", || Some(house.screen()).filter(|now| *now != screen));
+    house.send_keys(&["Enter"]);
+    house.wait_for_prompt("say: later");
+}
+
+#[test]
+fn a6_sigterm_ends_everything_but_the_agent() {
+    let house = House::builder().ready();
+    let subscriber = house.subscribe();
+    let agent = house.agent_pid();
+    let begun = Instant::now();
+    let status = house.stop();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(0));
+    for name in ["output.sock", "control.sock"] {
+        assert!(!house.run_dir().join(name).exists(), "{name} is still there");
+    }
+    house.wait_until("the subscriber's end", || subscriber.is_closed());
+    assert!(is_alive(agent));
+    assert_eq!(house.ccmux(&["status"]).status.code(), Some(6));
+    house.start();
+    house.wait_ready();
+    assert_eq!(house.agent_pid(), agent);
+}
+
+#[test]
+fn a6_stop_agent_on_exit_ends_the_agent_too() {
+    let house = House::builder().settings("stop_agent_on_exit = true\n").ready();
+    let agent = house.agent_pid();
+    assert_eq!(house.stop().code(), Some(0));
+    house.wait_until("the agent's end", || !is_alive(agent));
+}
+
+#[test]
+fn a6_a_batch_in_flight_at_sigterm_is_delivered_once() {
+    for after_ms in [0, 40, 90, 130, 200] {
+        let house = House::builder().ready();
+        house.write("in.t", "say: in flight\n");
+        house.wait_until("the message to be accepted", || !house.log_events("message.accepted").is_empty());
+        std::thread::sleep(Duration::from_millis(after_ms));
+        assert_eq!(house.stop().code(), Some(0));
+        house.start();
+        house.wait_for_prompt("in flight");
+        house.wait_until("an empty queue", || house.status().queue.messages == 0);
+        stays_quiet(Duration::from_secs(1), "a second delivery", || {
+            Some(house.prompts()).filter(|prompts| prompts.len() > 1).map(|prompts| format!("{after_ms} ms: {prompts:?}"))
+        });
+    }
+}
+
+/// Standard error, which must be one line.
+fn one_line(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // The log goes to stderr too, as JSON.
+    let plain: Vec<&str> = said.lines().filter(|line| !line.starts_with('{')).collect();
+    assert_eq!(plain.len(), 1, "not one clear line: {said}");
+    plain[0].to_owned()
+}
+
+fn refused(house: &House, code: i32, words: &[&str]) {
+    let output = house.run_daemon(&[]);
+    let said = one_line(&output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not named: {said}");
+    }
+    assert!(house.pane_pids().is_empty(), "an agent was started all the same");
+}
+
+#[test]
+fn a7_without_tmux_the_start_is_refused_with_69() {
+    let house = House::builder().env("PATH", "{dir}/home").build();
+    refused(&house, 69, &["tmux", "install"]);
+}
+
+#[test]
+fn a7_a_tmux_that_is_too_old_is_refused_with_69() {
+    let house = House::builder().env("PATH", "{dir}/home:/usr/bin:/bin").build();
+    let fake = house.home().join("tmux");
+    fs::write(&fake, "#!/bin/sh\necho tmux 2.6\n").unwrap();
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+    refused(&house, 69, &["tmux 2.6", "too old", "install"]);
+}
+
+#[test]
+fn a7_an_agent_that_is_not_there_is_refused_with_69() {
+    let house = House::builder().env("CCMUX_AGENT_COMMAND", "no-such-agent --flag").build();
+    refused(&house, 69, &["no-such-agent", "agent.command"]);
+}
+
+#[test]
+fn a7_a_runtime_directory_that_is_a_symlink_is_refused_with_73() {
+    let house = House::builder().build();
+    fs::create_dir(house.path("elsewhere")).unwrap();
+    symlink(house.path("elsewhere"), house.run_dir()).unwrap();
+    refused(&house, 73, &["symbolic link", "CCMUX_RUNTIME_DIR"]);
+    assert_eq!(fs::read_dir(house.path("elsewhere")).unwrap().count(), 0, "something was written through the link");
+}
+
+#[test]
+fn a7_a_runtime_directory_that_is_open_to_others_is_refused_with_73() {
+    let house = House::builder().build();
+    fs::create_dir(house.run_dir()).unwrap();
+    fs::set_permissions(house.run_dir(), fs::Permissions::from_mode(0o777)).unwrap();
+    refused(&house, 73, &[&house.run_dir().display().to_string()]);
+    assert_eq!(mode(house.run_dir()), 0o777, "it was changed silently");
+}
+
+#[test]
+fn a7_a_runtime_directory_that_is_a_file_is_refused_with_73() {
+    let house = House::builder().build();
+    fs::write(house.run_dir(), "").unwrap();
+    refused(&house, 73, &["not a directory"]);
+}
+
+#[test]
+fn a7_a_runtime_directory_of_somebody_else_is_refused_with_73() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can make a directory of another user");
+        return;
+    }
+    let house = House::builder().build();
+    fs::create_dir(house.run_dir()).unwrap();
+    fs::set_permissions(house.run_dir(), fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(house.run_dir(), Some(12_345), None).unwrap();
+    refused(&house, 73, &["12345", "CCMUX_RUNTIME_DIR"]);
+}
+
+#[test]
+fn a7_the_home_folder_as_working_directory_is_refused_with_78() {
+    let house = House::builder().in_home().build();
+    refused(&house, 78, &["agent.cwd", "agent.allow_home"]);
+}
+
+#[test]
+fn a7_the_home_folder_is_taken_where_it_is_allowed() {
+    let house = House::builder().in_home().settings("[agent]\nallow_home = true\n").ready();
+    assert_eq!(house.pane("#{pane_current_path}"), house.home().display().to_string());
+}
+
+#[test]
+fn a7_an_unknown_key_is_refused_with_78_and_names_the_nearest() {
+    let house = House::builder().settings("idle_treshold = 3\n").build();
+    refused(&house, 78, &["idle_treshold", "idle_threshold", "ccmux.toml"]);
+}
+
+#[test]
+fn a7_a_bad_value_is_refused_with_78() {
+    for (text, key) in [
+        ("idle_threshold = -4\n", "idle_threshold"),
+        ("idle_threshold = \"soon\"\n", "idle_threshold"),
+        ("[log]\nlevel = \"loud\"\n", "log.level"),
+        ("[agent]\nprofile = \"nobody\"\n", "agent.profile"),
+    ] {
+        let house = House::builder().env_remove("CCMUX_IDLE_THRESHOLD").settings(text).build();
+        refused(&house, 78, &[key]);
+    }
+}
+
+#[test]
+fn a7_a_settings_file_that_is_no_toml_is_refused_with_78() {
+    let house = House::builder().settings("idle_threshold = = 3\n").build();
+    refused(&house, 78, &["ccmux.toml"]);
+}
+
+#[test]
+fn a7_a_bad_variable_is_refused_with_78_and_a_near_miss_is_warned_of() {
+    let house = House::builder().env("CCMUX_SILENCE_TIMEOUT", "long").build();
+    refused(&house, 78, &["CCMUX_SILENCE_TIMEOUT"]);
+    let house = House::builder().env("CCMUX_SILENCE_TIMOUT", "4").build();
+    let output = house.run_daemon(&["--check-config"]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = one_line(&output);
+    assert!(said.contains("CCMUX_SILENCE_TIMOUT") && said.contains("CCMUX_SILENCE_TIMEOUT"), "{said}");
+}
+
+#[test]
+fn a7_usage_is_refused_with_2() {
+    let house = House::builder().build();
+    assert_eq!(house.run_daemon(&["--no-such-flag"]).status.code(), Some(2));
+}
