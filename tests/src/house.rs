@@ -199,6 +199,11 @@ impl House {
         self.env.insert(name.into(), value.into());
     }
 
+    /// Without a variable that is there by default.
+    pub fn env_remove(&mut self, name: &str) {
+        self.env.remove(&OsString::from(name));
+    }
+
     /// Writes `~/.config/ccmux/ccmux.toml`.
     pub fn write_settings(&self, text: &str) {
         let folder = self.home().join(".config/ccmux");

@@ -22,6 +22,8 @@ pub enum Conversation {
 pub struct Options {
     /// Files or inline JSON, in the order given.
     pub settings: Vec<String>,
+    /// Files, in the order given.
+    pub mcp_config: Vec<String>,
     pub conversation: Conversation,
     pub skip_permissions: bool,
     pub permission_mode: Option<String>,
@@ -49,7 +51,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             "--version" | "-v" => return Ok(Command::Version),
             "--help" | "-h" => return Ok(Command::Help),
             "--settings" => options.settings.push(value()?),
-            "--mcp-config" => drop(value()?),
+            "--mcp-config" => options.mcp_config.push(value()?),
             "--permission-mode" => options.permission_mode = Some(value()?),
             "--resume" | "-r" => options.conversation = Conversation::Resume(value()?),
             "--session-id" => options.conversation = Conversation::Named(value()?),
@@ -72,7 +74,7 @@ Usage: ccmux-demo-agent [OPTIONS]
 
 Options:
   --settings FILE-or-JSON         hooks, in addition to those of the user (repeatable)
-  --mcp-config FILE               accepted, not used
+  --mcp-config FILE               the server `ccmux` of type http in it answers the word mcp: (repeatable)
   --strict-mcp-config             accepted, not used
   --resume ID, -r                 go on with this conversation
   --continue, -c                  go on with the newest conversation of the directory
@@ -111,6 +113,7 @@ mod tests {
                     --settings={} --resume 12";
         let Ok(Command::Run(options)) = run(line) else { panic!("not a run") };
         assert_eq!(options.settings, ["a.json", "{}"]);
+        assert_eq!(options.mcp_config, ["m.json"]);
         assert_eq!(options.conversation, Conversation::Resume("12".into()));
         assert!(options.skip_permissions);
     }

@@ -20,6 +20,7 @@ mod faults;
 mod hooks;
 mod ids;
 mod keys;
+mod mcp;
 mod painter;
 mod paths;
 mod payload;

@@ -32,6 +32,8 @@ pub enum AlertKind {
     Rejected,
     /// A database was damaged and moved aside.
     Damaged,
+    /// The port of the HTTP server can't be bound: Claude can't answer.
+    McpDown,
 }
 
 impl AlertKind {
@@ -50,6 +52,7 @@ impl AlertKind {
             Self::HooksSilent => "hooks_silent",
             Self::Rejected => "rejected",
             Self::Damaged => "damaged",
+            Self::McpDown => "mcp_down",
         }
     }
 }

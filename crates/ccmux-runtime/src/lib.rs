@@ -14,6 +14,8 @@
 //! | [`tmux`] | that trait on tmux |
 //! | [`agent`] | the agent's process, its launch file, settings file and state file |
 //! | [`turns`] | transcripts → turns → subscribers |
+//! | [`outlet`] | Claude's answers: whole messages into `out.*` FIFOs |
+//! | [`mcp`] | the tools that Claude calls, over HTTP |
 //! | [`control`] | `control.sock`: hooks and clients |
 //! | [`event_loop`] | select, handle, drain, record |
 //! | [`workers`] | do what the policy orders |
@@ -30,6 +32,8 @@ pub mod dir_watch;
 pub mod event_loop;
 pub mod inbox;
 pub mod intake;
+pub mod mcp;
+pub mod outlet;
 pub mod prompt;
 pub mod readable;
 pub mod recorder;

@@ -26,7 +26,8 @@ pub fn start(file: &Path, level: &str) -> io::Result<WorkerGuard> {
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
-        .with_env_filter(EnvFilter::new(level))
+        // What rmcp would tell of its messages are their bodies.
+        .with_env_filter(EnvFilter::new(format!("{level},rmcp=error,hyper=warn")))
         .with_writer(file.and(io::stderr))
         .init();
     Ok(guard)

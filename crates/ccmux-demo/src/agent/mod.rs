@@ -2,11 +2,12 @@
 //!
 //! The caller feeds [`Agent::handle`] and [`Agent::tick`], waits until [`Agent::next_deadline`], and draws
 //! [`Agent::view`]. Its files: `input` (keys), `submit` (prompts and commands), `turn` (the script of a turn),
-//! `tool` (calls and dialogs), `background` (sub-agents), `hooking` (what hooks are told), `view` (what is seen).
+//! `tool` (calls and dialogs), `mcp_call` (calls of MCP tools), `background` (sub-agents), `hooking` (what hooks are told), `view` (what is seen).
 
 mod background;
 mod hooking;
 mod input;
+mod mcp_call;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -103,6 +104,8 @@ pub struct Agent {
     queue: Vec<String>,
     turn: Option<Turn>,
     tasks: Vec<BackgroundTask>,
+    /// `--mcp-config`
+    mcp_config: Vec<String>,
     /// `!cmd`s that run.
     shells: Vec<RunId>,
     /// A dialog that belongs to no turn (`/status`).
@@ -154,6 +157,7 @@ impl Agent {
             queue: Vec::new(),
             turn: None,
             tasks: Vec::new(),
+            mcp_config: options.mcp_config.clone(),
             shells: Vec::new(),
             overlay: None,
             last_prompt: None,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::mcp_call::MCP;
 use super::turn::{INTERRUPTED, Phase};
 use super::{Agent, turn};
 use crate::conversation::Mark;
@@ -178,19 +179,11 @@ impl Agent {
                 self.finish_call(&call, result, false, json!({"plan": call.input["plan"]}), Duration::ZERO);
             }
             "Agent" => self.run_agent(&call, now),
+            name if name.starts_with(MCP) => self.run_mcp(call, now),
             name => {
-                let problem = if name.starts_with("mcp__") {
-                    "MCP is not connected".to_owned()
-                } else {
-                    format!("No such tool available: {name}")
-                };
-                self.finish_call(
-                    &call,
-                    &problem,
-                    true,
-                    Value::String(format!("Error: {problem}")),
-                    Duration::ZERO,
-                );
+                let problem = format!("No such tool available: {name}");
+                let details = Value::String(format!("Error: {problem}"));
+                self.finish_call(&call, &problem, true, details, Duration::ZERO);
             }
         }
     }
@@ -225,6 +218,9 @@ impl Agent {
             return;
         };
         let took = now.saturating_duration_since(since);
+        if call.name.starts_with(MCP) {
+            return self.mcp_done(&call, outcome, took);
+        }
         let output = format!("{}{}", outcome.stdout, outcome.stderr);
         let output: String = output.trim_end().chars().take(OUTPUT_LIMIT).collect();
         if outcome.code == Some(0) {

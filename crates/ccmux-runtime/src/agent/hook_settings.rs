@@ -1,7 +1,9 @@
-//! The generated `--settings` file: our hooks, in addition to the user's own; no file of the user is touched.
+//! The generated `--settings` file: our hooks, and the permission to call our tools, in addition to the user's own; no
+//! file of the user is touched.
 //!
 //! ```json
-//! {"hooks":{"Stop":[{"hooks":[{"type":"command","command":"/home/u/.local/share/ccmux/ccmux-hook","timeout":5}]}]}}
+//! {"hooks":{"Stop":[{"hooks":[{"type":"command","command":"/home/u/.local/share/ccmux/ccmux-hook","timeout":5}]}]},
+//!  "permissions":{"allow":["mcp__ccmux__send_to_channel","mcp__ccmux__list_channels"]}}
 //! ```
 //!
 //! Claude Code stops its start with a dialog at an event name that it does not know, so the names come from a table
@@ -14,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::mcp_entry::SERVER_NAME;
 use super::version::{Release, Version};
+use crate::mcp::tools;
 
 /// Its name in the state directory.
 pub const SETTINGS_FILE: &str = "claude-settings.json";
@@ -70,7 +74,11 @@ impl HookSettings<'_> {
         let command = shell_words::quote(self.hook.to_str().ok_or_else(not_text)?);
         let groups = json!([{"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}]);
         let hooks = events_for(self.version).iter().map(|event| ((*event).to_owned(), groups.clone()));
-        Ok(json!({"hooks": hooks.collect::<serde_json::Map<_, _>>()}))
+        let allow = [tools::SEND, tools::LIST].map(|tool| format!("mcp__{SERVER_NAME}__{tool}"));
+        Ok(json!({
+            "hooks": hooks.collect::<serde_json::Map<_, _>>(),
+            "permissions": {"allow": allow},
+        }))
     }
 
     /// Writes [`SETTINGS_FILE`] with mode 0600 into that directory, in one step: a reader sees the old or the new one.
@@ -136,6 +144,14 @@ mod tests {
         assert_eq!(hook["timeout"], 5);
         let words = shell_words::split(hook["command"].as_str().unwrap()).unwrap();
         assert_eq!(words, ["/home/a b/it's/ccmux-hook"]);
+    }
+
+    #[test]
+    fn our_own_tools_need_no_permission() {
+        let version = known(2, 1, 332);
+        let settings = HookSettings { hook: Path::new("/x/ccmux-hook"), version: &version };
+        let allowed = settings.to_json().unwrap()["permissions"]["allow"].clone();
+        assert_eq!(allowed, json!(["mcp__ccmux__send_to_channel", "mcp__ccmux__list_channels"]));
     }
 
     #[test]

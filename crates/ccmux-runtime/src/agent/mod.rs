@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`plan`] | works out command, environment and directories from the settings |
 //! | [`launch`] | hands command line, environment and directory to the pane's own process |
-//! | [`hook_settings`] | generates the `--settings` file with our hooks |
+//! | [`hook_settings`] | generates the `--settings` file with our hooks and permissions |
+//! | [`mcp_entry`] | generates the `--mcp-config` file with our tools |
 //! | [`version`] | asks the agent which version it is |
 //! | [`process`] | tells when the agent ends, and which process is which |
 //! | [`state_file`] | follows what Claude Code says about itself |
@@ -12,6 +13,7 @@
 
 pub mod hook_settings;
 pub mod launch;
+pub mod mcp_entry;
 pub mod plan;
 pub mod process;
 pub mod record;

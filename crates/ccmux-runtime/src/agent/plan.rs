@@ -13,6 +13,10 @@ use crate::settings::{Settings, expand};
 /// Where our own arguments go, if the command names the place.
 const ARGUMENTS_PLACE: &str = "{args}";
 
+/// Where no proxy may stand between: our own HTTP server. Some programs read the one name, some the other.
+const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
+const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
+
 /// Why the agent can't be planned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
@@ -37,6 +41,15 @@ pub struct AgentPlan {
     pub config_dir: PathBuf,
 }
 
+/// What Claude Code is told by files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratedFiles {
+    /// `--settings`
+    pub settings: PathBuf,
+    /// `--mcp-config`; none where there is nothing to connect to.
+    pub mcp: Option<PathBuf>,
+}
+
 impl AgentPlan {
     /// Plans from settings and the daemon's environment.
     ///
@@ -49,6 +62,7 @@ impl AgentPlan {
     ) -> Result<Self, PlanError> {
         let mut environment = scrubbed_environment(daemon_environment);
         environment.extend(settings.agent.env.clone());
+        add_no_proxy(&mut environment);
         let command = shell_words::split(&settings.agent.command)
             .map_err(|_| PlanError::Settings("agent.command: a quote is not closed".into()))?;
         check_program(&command, &environment)?;
@@ -88,12 +102,15 @@ impl AgentPlan {
     /// The launch file for one start.
     pub fn launch(
         &self,
-        settings_file: &Path,
+        files: &GeneratedFiles,
         resume: Option<&SessionId>,
         token: &str,
         runtime_dir: &Path,
     ) -> LaunchFile {
-        let mut own = vec!["--settings".to_owned(), settings_file.display().to_string()];
+        let mut own = vec!["--settings".to_owned(), files.settings.display().to_string()];
+        if let Some(mcp) = &files.mcp {
+            own.extend(["--mcp-config".to_owned(), mcp.display().to_string()]);
+        }
         if let Some(session) = resume {
             own.extend(["--resume".to_owned(), session.to_string()]);
         }
@@ -101,6 +118,18 @@ impl AgentPlan {
         env.insert(TOKEN_VARIABLE.to_owned(), token.to_owned());
         env.insert("CCMUX_RUNTIME_DIR".to_owned(), runtime_dir.display().to_string());
         LaunchFile { argv: with_arguments(&self.command, own), env, cwd: self.cwd.clone() }
+    }
+}
+
+/// Adds loopback to what the user has; where only one of the names is set, the other one gets the same.
+fn add_no_proxy(environment: &mut BTreeMap<String, String>) {
+    let [upper, lower] = NO_PROXY.map(|name| environment.get(name).cloned());
+    for (name, own, other) in [(NO_PROXY[0], &upper, &lower), (NO_PROXY[1], &lower, &upper)] {
+        let value = own.as_ref().or(other.as_ref()).map_or("", String::as_str);
+        let there: Vec<&str> = value.split(',').map(str::trim).filter(|host| !host.is_empty()).collect();
+        let missing = LOOPBACK.into_iter().filter(|host| !there.contains(host) && !there.contains(&"*"));
+        let all: Vec<&str> = there.iter().copied().chain(missing).collect();
+        environment.insert(name.to_owned(), all.join(","));
     }
 }
 
@@ -161,18 +190,32 @@ mod tests {
 
     #[test]
     fn our_arguments_go_to_the_end_or_where_the_command_says() {
-        let end = plan(|_| {}).unwrap().launch(
-            Path::new("/s.json"),
-            Some(&SessionId::new("x")),
-            "t",
-            Path::new("/r"),
-        );
+        let files = GeneratedFiles { settings: "/s.json".into(), mcp: None };
+        let end = plan(|_| {}).unwrap().launch(&files, Some(&SessionId::new("x")), "t", Path::new("/r"));
         assert_eq!(end.argv, ["sh", "-c", "echo hi", "--settings", "/s.json", "--resume", "x"]);
         let placed = plan(|settings| settings.agent.command = "sh {args} -- last".into()).unwrap();
-        let placed = placed.launch(Path::new("/s.json"), None, "t", Path::new("/r"));
-        assert_eq!(placed.argv, ["sh", "--settings", "/s.json", "--", "last"]);
+        let files = GeneratedFiles { mcp: Some("/m.json".into()), ..files };
+        let placed = placed.launch(&files, None, "t", Path::new("/r"));
+        assert_eq!(placed.argv, ["sh", "--settings", "/s.json", "--mcp-config", "/m.json", "--", "last"]);
         assert_eq!(placed.env["CCMUX_SESSION_TOKEN"], "t");
         assert!(!placed.env.contains_key("CLAUDECODE"), "a parent's mark must not be inherited");
+    }
+
+    #[test]
+    fn no_proxy_stands_between_the_agent_and_us_and_the_users_list_stays() {
+        let with = |pairs: &[(&str, &str)]| {
+            let mut environment = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            add_no_proxy(&mut environment);
+            NO_PROXY.map(|name| environment[name].clone())
+        };
+        let loopback = "127.0.0.1,localhost,::1";
+        assert_eq!(with(&[]), [loopback, loopback]);
+        assert_eq!(
+            with(&[("no_proxy", "a.b, localhost")]),
+            ["a.b,localhost,127.0.0.1,::1"; 2].map(String::from)
+        );
+        assert_eq!(with(&[("NO_PROXY", "*"), ("no_proxy", "x")]), ["*".to_owned(), format!("x,{loopback}")]);
+        assert!(plan(|_| {}).unwrap().environment["NO_PROXY"].contains("127.0.0.1"));
     }
 
     #[test]

@@ -54,7 +54,15 @@ fn file(state_dir: &Path) -> PathBuf {
 /// # Errors
 /// If there is no randomness, or it can't be written.
 pub fn session_token(state_dir: &Path) -> io::Result<String> {
-    let path = state_dir.join("session.token");
+    kept_token(state_dir, "session.token")
+}
+
+/// The token in that file: made once, kept, 0600.
+///
+/// # Errors
+/// If there is no randomness, or it can't be written.
+pub fn kept_token(state_dir: &Path, file_name: &str) -> io::Result<String> {
+    let path = state_dir.join(file_name);
     if let Ok(bytes) = read_bounded(&path)
         && let Ok(token) = String::from_utf8(bytes)
         && token.len() == 64
@@ -68,7 +76,8 @@ pub fn session_token(state_dir: &Path) -> io::Result<String> {
     Ok(token)
 }
 
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a small file of ours: regular, no link followed.
+pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     if !file.metadata()?.is_file() {
@@ -79,7 +88,8 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file (0600) beside and renames it: a reader sees the old or the new one.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new); // left behind by a daemon that died here
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;

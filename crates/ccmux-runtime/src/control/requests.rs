@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::clock::unix_ms;
 use crate::inbox::{AcceptError, Inbox, NewMessage};
+use crate::mcp::Door;
 use crate::recorder::Recorder;
 use crate::screen::plain_text;
 use crate::terminal::Terminal;
@@ -40,6 +41,8 @@ pub struct Answers<T> {
     pub channels: watch::Receiver<Vec<ChannelStatus>>,
     /// The latest events and orders.
     pub recorder: Recorder,
+    /// Where the HTTP server is.
+    pub mcp: Door,
     /// Where the pane is.
     pub tmux: TmuxStatus,
     /// To ask the policy for a look.
@@ -135,13 +138,19 @@ impl<T: Terminal> Answers<T> {
             queue: self.inbox.queue(),
             channels: self.channels.borrow().clone(),
             subscribers: u32::try_from(self.turns.broadcast().subscribers()).unwrap_or(u32::MAX),
-            degraded: if policy.degraded { vec!["agent".to_owned()] } else { Vec::new() },
+            degraded: self.degraded(policy),
             last_seq: (last_seq > Seq(0)).then_some(last_seq),
             daemon_pid: std::process::id().cast_signed(),
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
-            mcp: McpStatus::default(),
+            mcp: McpStatus { port: self.mcp.port() },
             tmux: Some(self.tmux.clone()),
         }
+    }
+
+    /// What does not work now.
+    fn degraded(&self, policy: &PolicyStatus) -> Vec<String> {
+        let parts = [("agent", policy.degraded), ("mcp", self.mcp.port().is_none())];
+        parts.into_iter().filter(|(_, degraded)| *degraded).map(|(part, _)| part.to_owned()).collect()
     }
 
     /// Whether a message would go in now, and why not.

@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ccmux_policy::{Event, UnixMs};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::{DaemonError, Setting};
+use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
 use crate::agent::record::session_token;
 use crate::clock::Clock;
 use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
+use crate::mcp::Door;
 use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
 use crate::screen::Rules;
@@ -32,6 +35,10 @@ pub struct House {
     pub state_dir: StateDir,
     pub token: String,
     pub hook: PathBuf,
+    /// Where Claude's tools are, and how Claude gets there.
+    pub mcp: (Door, Transport),
+    /// What binding its port gave; taken by the server.
+    pub mcp_bound: Option<io::Result<TcpListener>>,
     pub terminal: Arc<Tmux>,
     pub inbox: inbox::Opened,
     pub turns: turns::Opened,
@@ -56,6 +63,11 @@ impl House {
         let hook = install_hook(&setting)?;
         let token = session_token(state_dir.path())
             .map_err(|source| DaemonError::Io { what: "can't keep the session's token", source })?;
+        // Now, so that whoever is started later finds it.
+        let door = Door::new(state_dir.path(), settings.mcp.port, settings.mcp.auth == "token")
+            .map_err(|source| DaemonError::Io { what: "can't keep the HTTP server's token", source })?;
+        let mcp_bound = Some(door.bind().await);
+        let mcp = (door, Transport::of(&settings.mcp.entry));
         let (events, waiting_events) = mpsc::channel(EVENTS);
         let inbox = open_inbox(settings, state_dir.path(), &plan, events.clone())?;
         let turns = open_turns(settings, state_dir.path(), &plan)?;
@@ -69,6 +81,8 @@ impl House {
             state_dir,
             token,
             hook,
+            mcp,
+            mcp_bound,
             terminal,
             inbox,
             turns,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
 use ccmux_wire::id::BatchId;
-use ccmux_wire::status::TmuxStatus;
+use ccmux_wire::status::{ChannelStatus, TmuxStatus};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -22,6 +22,8 @@ use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
 use crate::intake::Registry;
+use crate::mcp::{McpServer, Tools};
+use crate::outlet::Outlets;
 use crate::recorder::Recorder;
 use crate::runtime_dir::RuntimeDir;
 use crate::terminal::{PaneNews, Terminal};
@@ -86,7 +88,9 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();
     start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
-    let desk = start_intake(house, &tasks, shutdown, policy_status, agent_now, &recorder, on_the_way);
+    let channels = start_intake(house, &tasks, shutdown);
+    start_mcp(house, &tasks, channels.clone(), shutdown);
+    let desk = desk(house, policy_status, agent_now, channels, &recorder, on_the_way);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
     let event_loop = EventLoop {
@@ -199,6 +203,7 @@ fn starter(
         state_dir: house.state_dir.path().to_owned(),
         runtime_dir: house.runtime_dir.path().to_owned(),
         token: house.token.clone(),
+        mcp: house.mcp.clone(),
         launcher: house.setting.binaries.ccmuxd.clone(),
         turns: house.turns.turns.clone(),
         agent,
@@ -210,19 +215,47 @@ fn start_intake(
     house: &House,
     tasks: &TaskTracker,
     shutdown: &CancellationToken,
-    policy: watch::Receiver<PolicyStatus>,
-    agent: watch::Receiver<Option<AgentNow>>,
-    recorder: &Recorder,
-    on_the_way: OnTheWay,
-) -> Arc<Desk<Tmux>> {
-    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
-    let sink = InboxSink { inbox: inbox.clone(), turns: turns.clone() };
+) -> watch::Receiver<Vec<ChannelStatus>> {
+    let sink = InboxSink { inbox: house.inbox.inbox.clone(), turns: house.turns.turns.clone() };
     for channel in &house.inbox.partials {
         tokio::spawn(sink.clone().finish_partial(channel.clone()));
     }
     let registry = Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), shutdown.clone());
     let channels = registry.channels();
     tasks.spawn(registry.run());
+    channels
+}
+
+/// The port is bound already: who connects before this waits a moment.
+fn start_mcp(
+    house: &mut House,
+    tasks: &TaskTracker,
+    channels: watch::Receiver<Vec<ChannelStatus>>,
+    shutdown: &CancellationToken,
+) {
+    let Some(bound) = house.mcp_bound.take() else { return };
+    let dir = house.runtime_dir.path().to_owned();
+    let outlets = Outlets::new(dir, house.setting.settings.outlets(), channels, shutdown.clone());
+    let server = McpServer {
+        door: house.mcp.0.clone(),
+        bound,
+        tools: Tools { outlets },
+        turns: house.turns.turns.clone(),
+        inbox: house.inbox.inbox.clone(),
+        shutdown: shutdown.clone(),
+    };
+    tasks.spawn(server.run());
+}
+
+fn desk(
+    house: &House,
+    policy: watch::Receiver<PolicyStatus>,
+    agent: watch::Receiver<Option<AgentNow>>,
+    channels: watch::Receiver<Vec<ChannelStatus>>,
+    recorder: &Recorder,
+    on_the_way: OnTheWay,
+) -> Arc<Desk<Tmux>> {
+    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
     Arc::new(Desk {
         answers: Answers {
             inbox,
@@ -232,6 +265,7 @@ fn start_intake(
             agent,
             channels,
             recorder: recorder.clone(),
+            mcp: house.mcp.0.clone(),
             tmux: TmuxStatus {
                 socket: Some(house.setting.settings.tmux_socket.clone()).filter(|name| !name.is_empty()),
                 session: house.setting.settings.tmux_session.clone(),

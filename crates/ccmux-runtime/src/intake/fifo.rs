@@ -70,7 +70,7 @@ impl OpenFifo {
 }
 
 /// Whether whatever was looked at may be a channel's FIFO.
-pub(super) fn check(found: &Metadata) -> Result<(), FifoRefused> {
+pub(crate) fn check(found: &Metadata) -> Result<(), FifoRefused> {
     if let Some(refused) = refused_kind(found) {
         return Err(refused);
     }

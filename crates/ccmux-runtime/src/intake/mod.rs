@@ -16,6 +16,7 @@ mod sink;
 mod tests;
 
 pub use board::ChannelBoard;
+pub(crate) use fifo::check as check_fifo;
 pub use fifo::{FifoRefused, OpenFifo};
 pub use fifo_reader::{FifoReader, QUIET};
 pub use registry::{MAX_CHANNELS, Registry};

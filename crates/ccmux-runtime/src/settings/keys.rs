@@ -76,6 +76,21 @@ pub const KEYS: &[Key] = &[
     ),
     key("backoff.cap", "CCMUX_BACKOFF_CAP", "longest pause before a restart, in seconds"),
     key("hook.path", "CCMUX_HOOK_SCRIPT", "where the hook binary is copied to; Claude runs it from there"),
+    key(
+        "mcp.port",
+        "CCMUX_MCP_PORT",
+        "port on 127.0.0.1 of the HTTP server with Claude's tools; 0: any, the same one after a restart",
+    ),
+    plain("mcp.entry", "how Claude connects to it: http or sse"),
+    plain(
+        "mcp.auth",
+        "token: requests need the bearer token in the state directory; none: for bare clients on a single-user machine",
+    ),
+    plain("out.wait", "seconds that a message of Claude's waits for a program that reads the out.* FIFO"),
+    plain(
+        "out.linger",
+        "seconds that an out.* FIFO stays open after a message: a reader between two lines must not lose any",
+    ),
     key("log.file", "CCMUX_LOG_FILE", "JSON lines, rotated at 16 MiB, four kept; the same goes to stderr"),
     plain("log.level", "error, warn, info or debug"),
     plain("limits.message_bytes", "largest message; a bigger one is rejected whole"),

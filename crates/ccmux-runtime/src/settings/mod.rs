@@ -19,7 +19,13 @@ use ccmux_policy::PolicySettings;
 use ccmux_wire::paths::{InstanceName, instance_name};
 use serde::{Deserialize, Serialize};
 
+use crate::agent::mcp_entry::Transport;
+use crate::outlet::OutletSettings;
+
 pub use load::{Loaded, SettingsError, load};
+
+/// An outgoing message that was begun is finished within that time, or torn.
+const FINISH: Duration = Duration::from_secs(5);
 
 /// Every setting, as in config/ccmux.toml.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +53,10 @@ pub struct Settings {
     pub backoff: BackoffSettings,
     /// The hook binary.
     pub hook: HookSettings,
+    /// The HTTP server with Claude's tools.
+    pub mcp: McpSettings,
+    /// What leaves by `out.*` FIFOs.
+    pub out: OutSettings,
     /// The log.
     pub log: LogSettings,
     /// Sizes.
@@ -95,6 +105,28 @@ pub struct BackoffSettings {
 pub struct HookSettings {
     /// Where the hook binary is copied to.
     pub path: String,
+}
+
+/// `[mcp]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpSettings {
+    /// Port on 127.0.0.1; 0: any, kept.
+    pub port: u16,
+    /// How Claude connects: `http`, `sse`.
+    pub entry: String,
+    /// `token`, `none`.
+    pub auth: String,
+}
+
+/// `[out]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutSettings {
+    /// Seconds that a message waits for a reader.
+    pub wait: f64,
+    /// Seconds that a FIFO stays open after a message.
+    pub linger: f64,
 }
 
 /// `[log]`
@@ -146,6 +178,13 @@ impl Settings {
             draft: DraftSettings { max_hold: 0.0 },
             backoff: BackoffSettings { initial: 1.0, cap: 60.0 },
             hook: HookSettings { path: "~/.local/share/ccmux/ccmux-hook".into() },
+            mcp: McpSettings {
+                // An instance beside the plain one can't have its port.
+                port: if instance.is_some() { 0 } else { 9876 },
+                entry: "http".into(),
+                auth: "token".into(),
+            },
+            out: OutSettings { wait: 2.0, linger: 2.0 },
             log: LogSettings { file: format!("~/.local/share/ccmux/{name}.log"), level: "info".into() },
             limits: LimitSettings {
                 message_bytes: 256 * 1024,
@@ -169,6 +208,15 @@ impl Settings {
         }
     }
 
+    /// How patient the writers of outgoing FIFOs are.
+    pub fn outlets(&self) -> OutletSettings {
+        OutletSettings {
+            wait: Duration::from_millis(millis(self.out.wait)),
+            linger: Duration::from_millis(millis(self.out.linger)),
+            finish: FINISH,
+        }
+    }
+
     /// Silence of the pane that calls for a look.
     pub fn silence(&self) -> Duration {
         Duration::from_millis(millis(self.silence_timeout))
@@ -186,9 +234,13 @@ impl Settings {
             ("draft.max_hold", self.draft.max_hold),
             ("backoff.initial", self.backoff.initial),
             ("backoff.cap", self.backoff.cap),
+            ("out.linger", self.out.linger),
         ];
         if let Some((key, _)) = seconds.iter().find(|(_, value)| !(0.0..=86_400.0).contains(value)) {
             return bad(key, "give seconds from 0 to 86400");
+        }
+        if !(0.0..=60.0).contains(&self.out.wait) {
+            return bad("out.wait", "give seconds from 0 to 60: Claude waits meanwhile");
         }
         if self.silence_timeout < 0.1 {
             return bad("silence_timeout", "give at least 0.1 seconds");
@@ -221,6 +273,12 @@ impl Settings {
         if !["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()) {
             return bad("log.level", "use error, warn, info, debug or trace");
         }
+        if !Transport::WORDS.contains(&self.mcp.entry.as_str()) {
+            return bad("mcp.entry", "use http or sse");
+        }
+        if !["token", "none"].contains(&self.mcp.auth.as_str()) {
+            return bad("mcp.auth", "use token or none");
+        }
         Ok(())
     }
 }
@@ -251,12 +309,15 @@ mod tests {
     #[test]
     fn a_bad_value_is_named_with_its_remedy() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 5] = [
+        let cases: [(&str, Spoil); 8] = [
             ("idle_threshold", |s| s.idle_threshold = -1.0),
             ("backoff.cap", |s| s.backoff.cap = 0.5),
             ("agent.command", |s| s.agent.command = "claude 'x".into()),
             ("tmux_session", |s| s.tmux_session = "a.b".into()),
             ("log.level", |s| s.log.level = "loud".into()),
+            ("out.wait", |s| s.out.wait = 61.0),
+            ("mcp.entry", |s| s.mcp.entry = "pigeon".into()),
+            ("mcp.auth", |s| s.mcp.auth = "maybe".into()),
         ];
         for (key, spoil) in cases {
             let mut settings = Settings::defaults(None);

@@ -13,11 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::hook_settings::HookSettings;
 use crate::agent::launch;
-use crate::agent::plan::AgentPlan;
+use crate::agent::mcp_entry::{McpEntry, Transport};
+use crate::agent::plan::{AgentPlan, GeneratedFiles};
 use crate::agent::process::{AgentProcess, is_same};
 use crate::agent::record::AgentRecord;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
 use crate::agent::version::{Version, VersionQuestion};
+use crate::mcp::Door;
 use crate::terminal::{LaunchCommand, Pane, Terminal};
 use crate::turns::Turns;
 
@@ -57,6 +59,8 @@ pub struct Starter<T> {
     pub token: String,
     /// `ccmuxd`, for `ccmuxd launch`.
     pub launcher: PathBuf,
+    /// Where Claude finds our tools, and how it gets there.
+    pub mcp: (Door, Transport),
     /// Knows the transcripts.
     pub turns: Turns,
     /// The agent that runs now, for whoever types or authenticates.
@@ -125,10 +129,9 @@ impl<T: Terminal> Starter<T> {
 
     async fn try_start(&self, resume: Option<SessionId>) -> Result<Event, String> {
         let version = self.ask_version().await;
-        let hooks = HookSettings { hook: &self.hook, version: &version };
-        let settings_file = hooks.write_to(&self.state_dir).map_err(|error| error.to_string())?;
+        let files = self.write_files(&version)?;
         let resume = resume.filter(|session| self.has_conversation(session));
-        let launch = self.plan.launch(&settings_file, resume.as_ref(), &self.token, &self.runtime_dir);
+        let launch = self.plan.launch(&files, resume.as_ref(), &self.token, &self.runtime_dir);
         let file =
             launch::write(&self.state_dir, &launch).map_err(|error| format!("the launch file: {error}"))?;
         let argv = [&self.launcher, &PathBuf::from("launch"), &file].map(|word| word.display().to_string());
@@ -140,6 +143,16 @@ impl<T: Terminal> Starter<T> {
             true => Ok(Event::AgentStarted { pid }),
             false => Err(format!("its process {pid} ended at once; `ccmux screen` shows its last words")),
         }
+    }
+
+    fn write_files(&self, version: &Version) -> Result<GeneratedFiles, String> {
+        let hooks = HookSettings { hook: &self.hook, version };
+        let settings = hooks.write_to(&self.state_dir).map_err(|error| error.to_string())?;
+        let (door, transport) = &self.mcp;
+        let token = door.token().map(|token| token.value.as_ref());
+        let entry = door.address().map(|port| McpEntry { transport: *transport, port, token });
+        let mcp = entry.map(|entry| entry.write_to(&self.state_dir)).transpose();
+        Ok(GeneratedFiles { settings, mcp: mcp.map_err(|error| format!("the MCP entry: {error}"))? })
     }
 
     async fn ask_version(&self) -> Version {

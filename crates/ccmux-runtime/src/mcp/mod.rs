@@ -1,0 +1,30 @@
+//! The tools that Claude calls, over HTTP on 127.0.0.1.
+//!
+//! ```text
+//! POST /mcp                streamable HTTP, no sessions ─┐
+//! GET /sse, POST /messages MCP over server-sent events ──┴─► Guard ─► Tools ─► Outlets
+//! GET /healthz             ok
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`door`] | the port: binds it, remembers it, tells where it is |
+//! | [`guard`] | the one layer over all routes: Host, Origin, token |
+//! | [`sse`] | MCP over server-sent events, which rmcp has no server for |
+//! | [`tools`] | what the tools are called, and what they do |
+//! | [`server`] | the task that puts these together and tries again while the port is taken |
+//!
+//! Nothing here knows FIFOs, the agent or its files: [`crate::outlet`] writes, [`crate::agent::mcp_entry`] tells Claude
+//! where the door is.
+
+pub mod door;
+pub mod guard;
+pub mod server;
+pub mod sse;
+#[cfg(test)]
+mod tests;
+pub mod tools;
+
+pub use door::Door;
+pub use server::McpServer;
+pub use tools::Tools;

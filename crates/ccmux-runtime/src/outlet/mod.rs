@@ -1,0 +1,130 @@
+//! Claude's answers leave here: whole messages, written to the FIFOs `out.<channel>` of the runtime directory.
+//!
+//! ```text
+//! Outlets::send("telegram", text) ──► ChannelWriter (one a channel) ──► message + "\n" ──► out.telegram
+//!     └── what can't be done is a sentence that Claude can act on: OutletError
+//! ```
+//!
+//! A FIFO is opened when there is something to write, checked on the opened descriptor, and held for `out.linger`
+//! after the last message: a reader that opens it anew for every line would otherwise lose what is in the pipe while
+//! it is between two lines. Nothing here knows who calls (MCP today) or what a message means.
+
+mod error;
+mod fifo;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
+use ccmux_wire::status::{ChannelStatus, Direction};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+pub use error::OutletError;
+
+use writer::{ChannelWriter, Letter};
+
+/// The largest message: 1 MiB.
+pub const MESSAGE_BYTES: usize = 1024 * 1024;
+
+/// How many messages may wait for one channel; further callers wait too.
+const QUEUE: usize = 16;
+
+/// How patient the writers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutletSettings {
+    /// `out.wait`: how long a message waits for somebody who reads.
+    pub wait: Duration,
+    /// `out.linger`: how long a FIFO stays open after a message.
+    pub linger: Duration,
+    /// How long a message that was begun may take.
+    pub finish: Duration,
+}
+
+/// All outgoing channels; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Outlets(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    dir: PathBuf,
+    settings: OutletSettings,
+    channels: watch::Receiver<Vec<ChannelStatus>>,
+    writers: Mutex<HashMap<ChannelName, mpsc::Sender<Letter>>>,
+    shutdown: CancellationToken,
+}
+
+impl Outlets {
+    /// The outgoing channels of that runtime directory. `channels` is the list that is shown where a name is wrong.
+    pub fn new(
+        dir: PathBuf,
+        settings: OutletSettings,
+        channels: watch::Receiver<Vec<ChannelStatus>>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let writers = Mutex::default();
+        Self(Arc::new(Inner { dir, settings, channels, writers, shutdown }))
+    }
+
+    /// Every channel there is, both directions.
+    pub fn channels(&self) -> Vec<ChannelStatus> {
+        self.0.channels.borrow().clone()
+    }
+
+    /// The channels that take messages, for people and models.
+    pub fn names(&self) -> Vec<ChannelName> {
+        let usable =
+            |channel: &&ChannelStatus| channel.direction == Direction::Out && channel.state == "open";
+        self.0.channels.borrow().iter().filter(usable).map(|channel| channel.name.clone()).collect()
+    }
+
+    /// Writes a whole message to the channel's FIFO. `Ok` means that all of it is in the pipe, with a reader there.
+    /// A caller that is gone before its message's turn came takes the message with it.
+    ///
+    /// # Errors
+    /// A sentence that says what to do.
+    pub async fn send(&self, channel: &str, message: String) -> Result<(), OutletError> {
+        let name = self.existing(channel)?;
+        if message.len() > MESSAGE_BYTES {
+            return Err(OutletError::TooLarge { bytes: message.len() });
+        }
+        let (answer, answered) = oneshot::channel();
+        let letter = Letter::new(message, answer);
+        self.writer(&name).send(letter).await.map_err(|_| OutletError::Stopping)?;
+        answered.await.map_err(|_| OutletError::Stopping)?
+    }
+
+    /// Whether there is anything of that name. Looked up on the disk: the list may not know a FIFO made just now.
+    fn existing(&self, channel: &str) -> Result<ChannelName, OutletError> {
+        let file_name = format!("out.{channel}");
+        let missing = || OutletError::no_such_channel(channel, &self.names());
+        let FileRole::Out(name) = role_of_file(&file_name) else { return Err(missing()) };
+        match self.0.dir.join(file_name).symlink_metadata() {
+            Ok(_) => Ok(name),
+            Err(_) => Err(missing()),
+        }
+    }
+
+    fn writer(&self, name: &ChannelName) -> mpsc::Sender<Letter> {
+        let mut writers = self.0.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.entry(name.clone()).or_insert_with(|| self.spawn_writer(name)).clone()
+    }
+
+    fn spawn_writer(&self, name: &ChannelName) -> mpsc::Sender<Letter> {
+        let (letters, waiting) = mpsc::channel(QUEUE);
+        let writer = ChannelWriter {
+            channel: name.clone(),
+            path: self.0.dir.join(format!("out.{name}")),
+            letters: waiting,
+            settings: self.0.settings,
+            shutdown: self.0.shutdown.clone(),
+        };
+        tokio::spawn(writer.run());
+        letters
+    }
+}
