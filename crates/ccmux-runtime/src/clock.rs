@@ -16,9 +16,7 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Self {
-        Self {
-            zone: TimeZone::system(),
-        }
+        Self { zone: TimeZone::system() }
     }
 }
 
@@ -26,11 +24,7 @@ impl Clock {
     /// This moment.
     pub fn now(&self) -> Now {
         let wall = unix_ms();
-        Now {
-            mono: mono(),
-            wall,
-            utc_offset_s: self.utc_offset_at(wall),
-        }
+        Now { mono: mono(), wall, utc_offset_s: self.utc_offset_at(wall) }
     }
 
     /// Seconds east of UTC at a moment.

@@ -53,13 +53,8 @@ impl DirWatch {
             return inotify.follow(dir, self.watched);
         }
         let _ = self.watched;
-        dir.metadata().and_then(|found| {
-            if found.is_dir() {
-                Ok(())
-            } else {
-                Err(io::ErrorKind::NotADirectory.into())
-            }
-        })
+        dir.metadata()
+            .and_then(|found| if found.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) })
     }
 
     /// Returns when something may have changed since the last call, the directory itself included. Cancel safe.
@@ -101,11 +96,7 @@ mod linux {
         pub(super) fn new() -> io::Result<Self> {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
             let hints = Readable::new(inotify.as_fd().try_clone_to_owned()?)?;
-            Ok(Self {
-                inotify,
-                hints,
-                following: None,
-            })
+            Ok(Self { inotify, hints, following: None })
         }
 
         pub(super) fn follow(&mut self, dir: &Path, watched: Watched) -> io::Result<()> {

@@ -68,9 +68,7 @@ pub struct EventLoop {
 impl EventLoop {
     /// Runs until shutdown.
     pub async fn run(mut self) {
-        std::mem::take(&mut self.begin)
-            .into_iter()
-            .for_each(|event| self.step(event));
+        std::mem::take(&mut self.begin).into_iter().for_each(|event| self.step(event));
         loop {
             let deadline = self.policy.next_deadline().map(|at| self.clock.instant_of(at));
             let event = tokio::select! {
@@ -114,11 +112,7 @@ impl EventLoop {
 }
 
 fn gate_event(gate: &str) -> &'static str {
-    if gate == "open" {
-        "gate.open"
-    } else {
-        "gate.closed"
-    }
+    if gate == "open" { "gate.open" } else { "gate.closed" }
 }
 
 async fn until(deadline: Option<tokio::time::Instant>) {

@@ -36,14 +36,8 @@ impl Recorder {
         let path = state_dir.join("timeline.log");
         let writer = RecordFile { path, lines };
         // Without a thread there is no file; the recent lines are kept all the same.
-        let _ = std::thread::Builder::new()
-            .name("recorder".into())
-            .spawn(move || writer.run());
-        Self {
-            recent: Arc::default(),
-            file,
-            began: began.mono,
-        }
+        let _ = std::thread::Builder::new().name("recorder".into()).spawn(move || writer.run());
+        Self { recent: Arc::default(), file, began: began.mono }
     }
 
     /// Something happened.
@@ -69,12 +63,7 @@ impl Recorder {
 
     /// The latest lines, oldest first.
     pub fn recent(&self) -> Vec<String> {
-        self.recent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
 
@@ -104,12 +93,7 @@ impl RecordFile {
     /// Each daemon, and each 4 MiB, begins a file: times count from the daemon's start.
     fn begin(&self) -> std::io::Result<File> {
         let _ = fs::rename(&self.path, self.path.with_extension("log.1"));
-        OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&self.path)
+        OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&self.path)
     }
 }
 
@@ -122,10 +106,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::new(folder.path(), Now::default());
         for ms in 0..100 {
-            let now = Now {
-                mono: Mono(ms),
-                ..Now::default()
-            };
+            let now = Now { mono: Mono(ms), ..Now::default() };
             recorder.event(&Event::PaneSilent, now);
         }
         let recent = recorder.recent();

@@ -23,23 +23,11 @@ pub const SETTINGS_FILE: &str = "claude-settings.json";
 const TIMEOUT_S: u32 = 5;
 
 /// Known to every measured version.
-const MINIMAL: &[&str] = &[
-    "SessionStart",
-    "UserPromptSubmit",
-    "Stop",
-    "PermissionRequest",
-    "SessionEnd",
-];
+const MINIMAL: &[&str] = &["SessionStart", "UserPromptSubmit", "Stop", "PermissionRequest", "SessionEnd"];
 
 /// Known to the versions of [`STOP_FAILURE_SINCE`] to [`NEWEST_MEASURED`]: without it an API error ends a turn unheard.
-const WITH_STOP_FAILURE: &[&str] = &[
-    "SessionStart",
-    "UserPromptSubmit",
-    "Stop",
-    "StopFailure",
-    "PermissionRequest",
-    "SessionEnd",
-];
+const WITH_STOP_FAILURE: &[&str] =
+    &["SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "PermissionRequest", "SessionEnd"];
 
 const STOP_FAILURE_SINCE: Release = Release::new(2, 1, 197);
 const NEWEST_MEASURED: Release = Release::new(2, 1, 332);
@@ -78,14 +66,10 @@ impl HookSettings<'_> {
     /// # Errors
     /// If the hook's path is not UTF-8.
     pub fn to_json(self) -> Result<Value, HookSettingsError> {
-        let not_text = || HookSettingsError::NotText {
-            path: self.hook.to_owned(),
-        };
+        let not_text = || HookSettingsError::NotText { path: self.hook.to_owned() };
         let command = shell_words::quote(self.hook.to_str().ok_or_else(not_text)?);
         let groups = json!([{"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}]);
-        let hooks = events_for(self.version)
-            .iter()
-            .map(|event| ((*event).to_owned(), groups.clone()));
+        let hooks = events_for(self.version).iter().map(|event| ((*event).to_owned(), groups.clone()));
         Ok(json!({"hooks": hooks.collect::<serde_json::Map<_, _>>()}))
     }
 
@@ -96,10 +80,8 @@ impl HookSettings<'_> {
     pub fn write_to(self, dir: &Path) -> Result<PathBuf, HookSettingsError> {
         let path = dir.join(SETTINGS_FILE);
         let text = format!("{:#}\n", self.to_json()?);
-        replace(&path, text.as_bytes()).map_err(|source| HookSettingsError::Io {
-            path: path.clone(),
-            source,
-        })?;
+        replace(&path, text.as_bytes())
+            .map_err(|source| HookSettingsError::Io { path: path.clone(), source })?;
         Ok(path)
     }
 }
@@ -118,11 +100,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("json.new");
     // Left behind by a daemon that died here.
     let _ = fs::remove_file(&new);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
@@ -141,12 +119,7 @@ mod tests {
 
     #[test]
     fn each_version_gets_only_events_that_it_knows() {
-        for version in [
-            known(2, 0, 76),
-            known(2, 1, 333),
-            known(3, 0, 0),
-            Version::Unknown("?".into()),
-        ] {
+        for version in [known(2, 0, 76), known(2, 1, 333), known(3, 0, 0), Version::Unknown("?".into())] {
             assert_eq!(events_for(&version), MINIMAL, "{version}");
         }
         for version in [known(2, 1, 197), known(2, 1, 332)] {
@@ -157,10 +130,7 @@ mod tests {
     #[test]
     fn a_hook_is_one_shell_command_with_a_timeout() {
         let version = known(2, 1, 332);
-        let settings = HookSettings {
-            hook: Path::new("/home/a b/it's/ccmux-hook"),
-            version: &version,
-        };
+        let settings = HookSettings { hook: Path::new("/home/a b/it's/ccmux-hook"), version: &version };
         let hook = settings.to_json().unwrap()["hooks"]["SessionStart"][0]["hooks"][0].clone();
         assert_eq!(hook["type"], "command");
         assert_eq!(hook["timeout"], 5);
@@ -172,10 +142,7 @@ mod tests {
     fn the_file_is_private_and_replaces_what_was_there() {
         let dir = tempfile::tempdir().unwrap();
         let version = known(2, 1, 332);
-        let settings = HookSettings {
-            hook: Path::new("/x/ccmux-hook"),
-            version: &version,
-        };
+        let settings = HookSettings { hook: Path::new("/x/ccmux-hook"), version: &version };
         fs::write(dir.path().join("claude-settings.json.new"), "half").unwrap();
         std::os::unix::fs::symlink("/nowhere", dir.path().join(SETTINGS_FILE)).unwrap();
         let path = settings.write_to(dir.path()).unwrap();
@@ -190,14 +157,8 @@ mod tests {
     #[test]
     fn a_directory_that_is_missing_is_named() {
         let version = known(2, 1, 332);
-        let settings = HookSettings {
-            hook: Path::new("/x"),
-            version: &version,
-        };
-        let error = settings
-            .write_to(Path::new("/no/such/dir"))
-            .unwrap_err()
-            .to_string();
+        let settings = HookSettings { hook: Path::new("/x"), version: &version };
+        let error = settings.write_to(Path::new("/no/such/dir")).unwrap_err().to_string();
         assert!(error.contains("/no/such/dir"), "{error}");
     }
 }

@@ -25,14 +25,8 @@ use serde::{Deserialize, Serialize};
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What the terminal says about itself: always the pane's own, never the daemon's.
-const TERMINAL_VARIABLES: [&str; 6] = [
-    "TERM",
-    "COLORTERM",
-    "TERM_PROGRAM",
-    "TERM_PROGRAM_VERSION",
-    "TMUX",
-    "TMUX_PANE",
-];
+const TERMINAL_VARIABLES: [&str; 6] =
+    ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE"];
 
 /// What a Claude Code sets for its children (2.1.332): an agent that found these would take itself for such a child.
 const PARENT_AGENT_VARIABLES: [&str; 14] = [
@@ -146,15 +140,13 @@ pub fn scrubbed_environment(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<String, String> {
     let utf8 =
-        environment
-            .into_iter()
-            .filter_map(|(name, value)| match (name.into_string(), value.into_string()) {
-                (Ok(name), Ok(value)) => Some((name, value)),
-                (name, _) => {
-                    tracing::warn!(event = "agent.variable_dropped", ?name, why = "not UTF-8");
-                    None
-                }
-            });
+        environment.into_iter().filter_map(|(name, value)| match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => Some((name, value)),
+            (name, _) => {
+                tracing::warn!(event = "agent.variable_dropped", ?name, why = "not UTF-8");
+                None
+            }
+        });
     utf8.filter(|(name, _)| !is_scrubbed(name)).collect()
 }
 
@@ -202,20 +194,10 @@ pub fn run_launch(path: &Path) -> LaunchError {
 }
 
 fn read_and_unlink(path: &Path) -> Result<LaunchFile, LaunchError> {
-    let read_error = |source| LaunchError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let read_error = |source| LaunchError::Read { path: path.to_owned(), source };
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)
-        .map_err(read_error)?;
-    let refused = |why: String| LaunchError::Refused {
-        path: path.to_owned(),
-        why,
-    };
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(read_error)?;
+    let refused = |why: String| LaunchError::Refused { path: path.to_owned(), why };
     check(&file).map_err(read_error)?.map_err(refused)?;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(read_error)?;
@@ -239,10 +221,7 @@ fn check(file: &File) -> io::Result<Result<(), String>> {
 
 fn become_agent(launch: &LaunchFile) -> Result<std::convert::Infallible, LaunchError> {
     let cwd = &launch.cwd;
-    std::env::set_current_dir(cwd).map_err(|source| LaunchError::Directory {
-        path: cwd.clone(),
-        source,
-    })?;
+    std::env::set_current_dir(cwd).map_err(|source| LaunchError::Directory { path: cwd.clone(), source })?;
     let (program, arguments) = launch.argv.split_first().ok_or_else(|| LaunchError::NotFound {
         program: String::new(),
         path_variable: "the command is empty".to_owned(),
@@ -255,10 +234,7 @@ fn become_agent(launch: &LaunchFile) -> Result<std::convert::Infallible, LaunchE
         .env_clear()
         .envs(environment(launch, |name| std::env::var(name).ok()))
         .exec();
-    Err(LaunchError::Exec {
-        program: found,
-        source,
-    })
+    Err(LaunchError::Exec { program: found, source })
 }
 
 /// The file's environment, with what the pane says about its terminal.
@@ -278,17 +254,12 @@ fn look_up(program: &str, path_variable: &str) -> Result<PathBuf, LaunchError> {
     if program.contains('/') {
         return Ok(PathBuf::from(program));
     }
-    let candidates = path_variable
-        .split(':')
-        .filter(|dir| !dir.is_empty())
-        .map(|dir| Path::new(dir).join(program));
-    candidates
-        .into_iter()
-        .find(|path| is_executable(path))
-        .ok_or_else(|| LaunchError::NotFound {
-            program: program.to_owned(),
-            path_variable: path_variable.to_owned(),
-        })
+    let candidates =
+        path_variable.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(program));
+    candidates.into_iter().find(|path| is_executable(path)).ok_or_else(|| LaunchError::NotFound {
+        program: program.to_owned(),
+        path_variable: path_variable.to_owned(),
+    })
 }
 
 fn is_executable(path: &Path) -> bool {

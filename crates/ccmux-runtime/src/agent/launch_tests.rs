@@ -18,12 +18,7 @@ fn launch(argv: &[&str], cwd: &Path) -> LaunchFile {
 fn launcher(file: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command
-        .args([
-            "--exact",
-            "agent::launch::tests::the_launcher_of_these_tests",
-            "--nocapture",
-            "-q",
-        ])
+        .args(["--exact", "agent::launch::tests::the_launcher_of_these_tests", "--nocapture", "-q"])
         .env("LAUNCH_FILE", file)
         .env("TERM", "tmux-256color")
         .env("TMUX_PANE", "%7")
@@ -53,26 +48,13 @@ fn the_program_gets_exactly_the_environment_and_what_the_pane_says() {
     let output = in_a_process(&file);
     let printed = String::from_utf8(output.stdout).expect("text");
     let (_, printed) = printed.split_once("running 1 test\n").unwrap_or(("", &printed));
-    let mut lines: Vec<&str> = printed
-        .split('\0')
-        .filter(|line| !line.is_empty())
-        .map(str::trim_start)
-        .collect();
+    let mut lines: Vec<&str> =
+        printed.split('\0').filter(|line| !line.is_empty()).map(str::trim_start).collect();
     lines.sort_unstable();
     let pwd = format!("PWD={}", dir.path().display());
-    let expected = [
-        "A=ä\n;b",
-        "PATH=/usr/bin:/bin",
-        &pwd,
-        "TERM=tmux-256color",
-        "TMUX_PANE=%7",
-    ];
+    let expected = ["A=ä\n;b", "PATH=/usr/bin:/bin", &pwd, "TERM=tmux-256color", "TMUX_PANE=%7"];
     // The harness of this test runs in tmux or not, with colours or not: those two are the pane's own.
-    lines.retain(|line| {
-        !["TMUX=", "COLORTERM=", "TERM_PROGRAM"]
-            .iter()
-            .any(|own| line.starts_with(own))
-    });
+    lines.retain(|line| !["TMUX=", "COLORTERM=", "TERM_PROGRAM"].iter().any(|own| line.starts_with(own)));
     assert_eq!(lines, expected);
     assert!(!file.exists(), "the file is gone before the program runs");
 }
@@ -83,17 +65,12 @@ fn the_program_is_the_same_process_with_no_signal_ignored_or_blocked() {
     let dir = tempfile::tempdir().expect("a directory");
     let argv = ["grep", "-E", "^(Pid|SigBlk|SigIgn):", "/proc/self/status"];
     let file = write(dir.path(), &launch(&argv, dir.path())).expect("written");
-    let child = launcher(&file)
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("it runs");
+    let child = launcher(&file).stdout(std::process::Stdio::piped()).spawn().expect("it runs");
     let pid = child.id();
     let printed = String::from_utf8(child.wait_with_output().expect("it ends").stdout).expect("text");
     assert!(printed.contains(&format!("Pid:\t{pid}\n")), "{printed}");
-    let sets: Vec<&str> = printed
-        .lines()
-        .filter_map(|line| line.strip_prefix("Sig")?.split('\t').nth(1))
-        .collect();
+    let sets: Vec<&str> =
+        printed.lines().filter_map(|line| line.strip_prefix("Sig")?.split('\t').nth(1)).collect();
     assert_eq!(sets.len(), 2, "{printed}");
     for set in sets {
         // 32 and 33 are the C library's own: nobody can set them.
@@ -162,10 +139,7 @@ fn a_file_that_nobody_read_goes_with_the_next_start() {
     let old = write(dir.path(), &launch(&["true"], dir.path())).expect("written");
     let new = write(dir.path(), &launch(&["true"], dir.path())).expect("written");
     assert!(!old.exists() && new.exists());
-    assert_eq!(
-        fs::metadata(&new).expect("there").permissions().mode() & 0o7777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&new).expect("there").permissions().mode() & 0o7777, 0o600);
 }
 
 #[test]
@@ -183,23 +157,14 @@ fn marks_of_a_parent_agent_and_words_for_the_daemon_are_scrubbed_and_the_users_s
         "LANG",
         "TMUX_TMPDIR",
     ];
-    let names = fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/hooks/_env_names.json"
-    ))
-    .expect("the fixture");
+    let names =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/hooks/_env_names.json"))
+            .expect("the fixture");
     let names: BTreeMap<String, Vec<String>> = serde_json::from_str(&names).expect("names");
     let mut scrub: Vec<String> = names.into_values().flatten().collect();
     scrub.retain(|name| !keep.contains(&name.as_str()));
-    let ours = [
-        "NOTIFY_SOCKET",
-        "WATCHDOG_USEC",
-        "LISTEN_FDS",
-        "LISTEN_FDNAMES",
-        "TMUX",
-        "TMUX_PANE",
-        "TERM",
-    ];
+    let ours =
+        ["NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "TMUX", "TMUX_PANE", "TERM"];
     scrub.extend(ours.map(str::to_owned));
     scrub.extend(["CCMUX_MCP_PORT", "CLAUDE_CODE_MESSAGING_TOKEN"].map(str::to_owned));
     let all = keep.iter().map(|name| (*name).to_owned()).chain(scrub);

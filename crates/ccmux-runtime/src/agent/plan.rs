@@ -58,12 +58,7 @@ impl AgentPlan {
             Some(dir) => PathBuf::from(dir),
             None => environment.get("HOME").map_or(home, Path::new).join(".claude"),
         };
-        Ok(Self {
-            command,
-            environment,
-            cwd,
-            config_dir,
-        })
+        Ok(Self { command, environment, cwd, config_dir })
     }
 
     /// Where transcripts are.
@@ -96,11 +91,7 @@ impl AgentPlan {
         let mut env = self.environment.clone();
         env.insert(TOKEN_VARIABLE.to_owned(), token.to_owned());
         env.insert("CCMUX_RUNTIME_DIR".to_owned(), runtime_dir.display().to_string());
-        LaunchFile {
-            argv: with_arguments(&self.command, own),
-            env,
-            cwd: self.cwd.clone(),
-        }
+        LaunchFile { argv: with_arguments(&self.command, own), env, cwd: self.cwd.clone() }
     }
 }
 
@@ -112,28 +103,19 @@ fn with_arguments(command: &[String], own: Vec<String>) -> Vec<String> {
 }
 
 fn check_program(command: &[String], environment: &BTreeMap<String, String>) -> Result<(), PlanError> {
-    let program = command
-        .first()
-        .ok_or_else(|| PlanError::Settings("agent.command is empty".into()))?;
+    let program = command.first().ok_or_else(|| PlanError::Settings("agent.command is empty".into()))?;
     let found = if program.contains('/') {
         is_executable(Path::new(program))
     } else {
         let path = environment.get("PATH").map_or("", String::as_str);
-        path.split(':')
-            .filter(|dir| !dir.is_empty())
-            .any(|dir| is_executable(&Path::new(dir).join(program)))
+        path.split(':').filter(|dir| !dir.is_empty()).any(|dir| is_executable(&Path::new(dir).join(program)))
     };
-    if found {
-        Ok(())
-    } else {
-        Err(PlanError::NoProgram(program.clone()))
-    }
+    if found { Ok(()) } else { Err(PlanError::NoProgram(program.clone())) }
 }
 
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Claude Code never trusts the home folder for good, and `/` is everything: both only when asked for.
@@ -163,16 +145,9 @@ mod tests {
         let mut settings = Settings::defaults(None);
         settings.agent.command = "sh -c 'echo hi'".into();
         change(&mut settings);
-        let environment = [
-            ("HOME", home.path().to_str().unwrap()),
-            ("PATH", "/usr/bin:/bin"),
-            ("CLAUDECODE", "1"),
-        ];
-        AgentPlan::new(
-            &settings,
-            home.path(),
-            environment.map(|(k, v)| (k.into(), v.into())),
-        )
+        let environment =
+            [("HOME", home.path().to_str().unwrap()), ("PATH", "/usr/bin:/bin"), ("CLAUDECODE", "1")];
+        AgentPlan::new(&settings, home.path(), environment.map(|(k, v)| (k.into(), v.into())))
     }
 
     #[test]
@@ -183,34 +158,21 @@ mod tests {
             "t",
             Path::new("/r"),
         );
-        assert_eq!(
-            end.argv,
-            ["sh", "-c", "echo hi", "--settings", "/s.json", "--resume", "x"]
-        );
+        assert_eq!(end.argv, ["sh", "-c", "echo hi", "--settings", "/s.json", "--resume", "x"]);
         let placed = plan(|settings| settings.agent.command = "sh {args} -- last".into()).unwrap();
         let placed = placed.launch(Path::new("/s.json"), None, "t", Path::new("/r"));
         assert_eq!(placed.argv, ["sh", "--settings", "/s.json", "--", "last"]);
         assert_eq!(placed.env["CCMUX_SESSION_TOKEN"], "t");
-        assert!(
-            !placed.env.contains_key("CLAUDECODE"),
-            "a parent's mark must not be inherited"
-        );
+        assert!(!placed.env.contains_key("CLAUDECODE"), "a parent's mark must not be inherited");
     }
 
     #[test]
     fn a_missing_program_and_the_home_folder_are_refused_with_the_remedy() {
         let error = plan(|settings| settings.agent.command = "no-such-program".into()).unwrap_err();
-        assert!(
-            matches!(&error, PlanError::NoProgram(name) if name == "no-such-program"),
-            "{error}"
-        );
-        let error = plan(|settings| settings.agent.cwd = "~".into())
-            .unwrap_err()
-            .to_string();
+        assert!(matches!(&error, PlanError::NoProgram(name) if name == "no-such-program"), "{error}");
+        let error = plan(|settings| settings.agent.cwd = "~".into()).unwrap_err().to_string();
         assert!(error.contains("agent.allow_home"), "{error}");
-        let error = plan(|settings| settings.agent.cwd = "/".into())
-            .unwrap_err()
-            .to_string();
+        let error = plan(|settings| settings.agent.cwd = "/".into()).unwrap_err().to_string();
         assert!(error.contains("agent.cwd"), "{error}");
         assert!(
             plan(|settings| (settings.agent.cwd, settings.agent.allow_home) = ("~".into(), true)).is_ok()

@@ -62,11 +62,7 @@ impl AgentProcess {
         let handle = system::Handle::open(pid)?;
         // After the handle: had the number been used again in between, the handle would already be dead.
         let start_time = start_time(pid).ok_or(ProcessError::Gone { pid })?;
-        Ok(Self {
-            pid,
-            start_time,
-            handle,
-        })
+        Ok(Self { pid, start_time, handle })
     }
 
     /// Its number.
@@ -143,11 +139,7 @@ mod linux {
             let pidfd =
                 pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|errno| explain("follow", pid, errno))?;
             let readable = Readable::new(pidfd);
-            readable.map(Self).map_err(|source| ProcessError::Io {
-                what: "follow",
-                pid,
-                source,
-            })
+            readable.map(Self).map_err(|source| ProcessError::Io { what: "follow", pid, source })
         }
 
         pub(super) async fn exited(&self, pid: i32, _start_time: u64) {
@@ -168,29 +160,18 @@ mod linux {
     fn explain(what: &'static str, pid: i32, errno: rustix::io::Errno) -> ProcessError {
         match errno {
             rustix::io::Errno::SRCH => ProcessError::Gone { pid },
-            errno => ProcessError::Io {
-                what,
-                pid,
-                source: io::Error::from(errno),
-            },
+            errno => ProcessError::Io { what, pid, source: io::Error::from(errno) },
         }
     }
 
     pub(super) fn start_time(pid: i32) -> Option<u64> {
         let stat = read_stat(pid)?;
         let ended = matches!(field(&stat, 3)?, "Z" | "X" | "x");
-        if ended {
-            None
-        } else {
-            field(&stat, 22)?.parse().ok()
-        }
+        if ended { None } else { field(&stat, 22)?.parse().ok() }
     }
 
     pub(super) fn parent_of(pid: i32) -> Option<i32> {
-        field(&read_stat(pid)?, 4)?
-            .parse()
-            .ok()
-            .filter(|parent| *parent > 0)
+        field(&read_stat(pid)?, 4)?.parse().ok().filter(|parent| *parent > 0)
     }
 
     fn read_stat(pid: i32) -> Option<String> {
@@ -224,11 +205,7 @@ mod portable {
 
     impl Handle {
         pub(super) fn open(pid: i32) -> Result<Self, ProcessError> {
-            if pid > 0 && lives(pid) {
-                Ok(Self)
-            } else {
-                Err(ProcessError::Gone { pid })
-            }
+            if pid > 0 && lives(pid) { Ok(Self) } else { Err(ProcessError::Gone { pid }) }
         }
 
         pub(super) async fn exited(&self, pid: i32, _start_time: u64) {
@@ -244,11 +221,7 @@ mod portable {
             };
             kill(Pid::from_raw(pid), signal).map_err(|errno| match errno {
                 Errno::ESRCH => ProcessError::Gone { pid },
-                errno => ProcessError::Io {
-                    what: "signal",
-                    pid,
-                    source: errno.into(),
-                },
+                errno => ProcessError::Io { what: "signal", pid, source: errno.into() },
             })
         }
     }
@@ -263,10 +236,7 @@ mod portable {
     }
 
     pub(super) fn parent_of(pid: i32) -> Option<i32> {
-        let output = Command::new("ps")
-            .args(["-o", "ppid=", "-p", &pid.to_string()])
-            .output()
-            .ok()?;
+        let output = Command::new("ps").args(["-o", "ppid=", "-p", &pid.to_string()]).output().ok()?;
         String::from_utf8(output.stdout).ok()?.trim().parse().ok()
     }
 }
@@ -292,22 +262,13 @@ mod tests {
         let mut child = sleeper();
         let agent = AgentProcess::open(child.id() as i32).unwrap();
         assert!(is_same(agent.pid(), agent.start_time()));
-        assert!(
-            timeout(Duration::from_millis(50), agent.exited()).await.is_err(),
-            "it lives"
-        );
+        assert!(timeout(Duration::from_millis(50), agent.exited()).await.is_err(), "it lives");
         agent.kill(EndSignal::Kill).unwrap();
         timeout(LIMIT, agent.exited()).await.unwrap();
-        assert!(
-            !is_same(agent.pid(), agent.start_time()),
-            "a dead process is nobody"
-        );
+        assert!(!is_same(agent.pid(), agent.start_time()), "a dead process is nobody");
         child.wait().unwrap();
         timeout(LIMIT, agent.exited()).await.unwrap();
-        assert!(matches!(
-            agent.kill(EndSignal::Terminate),
-            Err(ProcessError::Gone { .. })
-        ));
+        assert!(matches!(agent.kill(EndSignal::Terminate), Err(ProcessError::Gone { .. })));
     }
 
     #[tokio::test]
@@ -316,10 +277,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         for pid in [child.id() as i32, 0, -1] {
-            assert!(
-                matches!(AgentProcess::open(pid), Err(ProcessError::Gone { .. })),
-                "{pid}"
-            );
+            assert!(matches!(AgentProcess::open(pid), Err(ProcessError::Gone { .. })), "{pid}");
         }
     }
 
@@ -345,10 +303,7 @@ mod tests {
     fn ancestors_are_found_within_the_given_levels() {
         let own = std::process::id() as i32;
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", "sleep 60 & echo $!; wait"])
-            .stdout(Stdio::piped())
-            .process_group(0);
+        shell.args(["-c", "sleep 60 & echo $!; wait"]).stdout(Stdio::piped()).process_group(0);
         let mut shell = shell.spawn().unwrap();
         let grandchild: i32 = first_line(shell.stdout.take().unwrap()).parse().unwrap();
         assert!(is_descendant(shell.id() as i32, own, 1));

@@ -70,10 +70,7 @@ pub fn session_token(state_dir: &Path) -> io::Result<String> {
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -85,11 +82,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new); // left behind by a daemon that died here
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)
@@ -104,11 +97,8 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written_and_a_damaged_one_is_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let record = AgentRecord {
-            pid: Some(7),
-            session: Some(SessionId::new("s")),
-            ..AgentRecord::default()
-        };
+        let record =
+            AgentRecord { pid: Some(7), session: Some(SessionId::new("s")), ..AgentRecord::default() };
         record.write(folder.path()).unwrap();
         assert_eq!(AgentRecord::read(folder.path()), record);
         fs::write(file(folder.path()), "{").unwrap();
@@ -120,10 +110,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let token = session_token(folder.path()).unwrap();
         assert_eq!(session_token(folder.path()).unwrap(), token);
-        let mode = fs::metadata(folder.path().join("session.token"))
-            .unwrap()
-            .permissions()
-            .mode();
+        let mode = fs::metadata(folder.path().join("session.token")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }

@@ -78,11 +78,7 @@ enum Reading {
 
 impl StateFile {
     fn absent() -> Self {
-        Self {
-            state: FileState::Absent,
-            session: None,
-            version: None,
-        }
+        Self { state: FileState::Absent, session: None, version: None }
     }
 }
 
@@ -108,11 +104,7 @@ impl StateFileWatcher {
                 }
                 last = Some(now);
             }
-            if is_there {
-                there.changed().await
-            } else {
-                above.changed().await
-            }
+            if is_there { there.changed().await } else { above.changed().await }
         }
     }
 
@@ -164,22 +156,14 @@ impl From<Record> for StateFile {
             Some("waiting") => FileState::Waiting(record.waiting_for.unwrap_or_default()),
             _ => FileState::Absent,
         };
-        Self {
-            state,
-            session: record.session_id.map(SessionId::new),
-            version: record.version,
-        }
+        Self { state, session: record.session_id.map(SessionId::new), version: record.version }
     }
 }
 
 /// The file's bytes; `None` if it is not there, not a regular file of ours, or too big.
 fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = match OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)
-    {
+    let file = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };

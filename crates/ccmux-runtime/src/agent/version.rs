@@ -126,11 +126,7 @@ impl fmt::Display for Release {
 impl VersionQuestion {
     /// The usual question: our own environment, [`VERSION_LIMIT`].
     pub fn to(program: impl AsRef<OsStr>) -> Self {
-        Self {
-            program: program.as_ref().to_owned(),
-            environment: None,
-            limit: VERSION_LIMIT,
-        }
+        Self { program: program.as_ref().to_owned(), environment: None, limit: VERSION_LIMIT }
     }
 
     /// Runs `PROGRAM --version`.
@@ -141,51 +137,29 @@ impl VersionQuestion {
         let program = self.program.to_string_lossy().into_owned();
         match timeout(self.limit, self.run(&program)).await {
             Ok(answer) => answer,
-            Err(_elapsed) => Err(VersionError::Silent {
-                program,
-                limit: self.limit,
-            }),
+            Err(_elapsed) => Err(VersionError::Silent { program, limit: self.limit }),
         }
     }
 
     async fn run(&self, program: &str) -> Result<Version, VersionError> {
-        let start_error = |source| VersionError::Start {
-            program: program.to_owned(),
-            source,
-        };
+        let start_error = |source| VersionError::Start { program: program.to_owned(), source };
         let mut child = self.command().spawn().map_err(start_error)?;
         let (said, complaint) =
             tokio::join!(read_answer(child.stdout.take()), read_answer(child.stderr.take()));
         let status = child.wait().await.map_err(start_error)?;
         if !status.success() {
-            let said = complaint
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .take(200)
-                .collect();
-            return Err(VersionError::Failed {
-                program: program.to_owned(),
-                status,
-                said,
-            });
+            let said = complaint.lines().next().unwrap_or_default().chars().take(200).collect();
+            return Err(VersionError::Failed { program: program.to_owned(), status, said });
         }
         Ok(Version::parse(&said))
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .arg("--version")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
         if let Some(environment) = &self.environment {
-            command
-                .env_clear()
-                .envs(environment.iter().map(|(name, value)| (name, value)));
+            command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
         }
         command
     }
@@ -217,35 +191,22 @@ mod tests {
 
     async fn ask(script: &str) -> Result<Version, VersionError> {
         let dir = tempfile::tempdir().unwrap();
-        let question = VersionQuestion {
-            limit: Duration::from_secs(5),
-            ..VersionQuestion::to(program(&dir, script))
-        };
+        let question =
+            VersionQuestion { limit: Duration::from_secs(5), ..VersionQuestion::to(program(&dir, script)) };
         question.ask().await
     }
 
     #[test]
     fn the_published_form_is_understood() {
-        assert_eq!(
-            Version::parse("2.1.332 (Claude Code)\n"),
-            Version::Known(Release::new(2, 1, 332))
-        );
-        assert_eq!(
-            Version::parse("2.0.76 (Claude Code)"),
-            Version::Known(Release::new(2, 0, 76))
-        );
+        assert_eq!(Version::parse("2.1.332 (Claude Code)\n"), Version::Known(Release::new(2, 1, 332)));
+        assert_eq!(Version::parse("2.0.76 (Claude Code)"), Version::Known(Release::new(2, 0, 76)));
     }
 
     #[test]
     fn every_other_form_is_unknown() {
-        for text in [
-            "",
-            "10.9.2",
-            "2.1 (Claude Code)",
-            "2.1.3.4 (Claude Code)",
-            "2.1.332-beta (Claude Code)",
-            "v1",
-        ] {
+        for text in
+            ["", "10.9.2", "2.1 (Claude Code)", "2.1.3.4 (Claude Code)", "2.1.332-beta (Claude Code)", "v1"]
+        {
             assert_eq!(Version::parse(text), Version::Unknown(text.to_owned()));
         }
     }
@@ -258,27 +219,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_program_is_asked() {
-        let version = ask(r#"[ "$1" = --version ] && echo "2.1.332 (Claude Code)""#)
-            .await
-            .unwrap();
+        let version = ask(r#"[ "$1" = --version ] && echo "2.1.332 (Claude Code)""#).await.unwrap();
         assert_eq!(version.to_string(), "2.1.332");
     }
 
     #[tokio::test]
     async fn a_failure_is_told_with_its_complaint() {
-        let error = ask("echo 'node: not found' >&2; exit 127")
-            .await
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("node: not found") && error.contains("127"),
-            "{error}"
-        );
-        let missing = VersionQuestion::to("/no/such/agent")
-            .ask()
-            .await
-            .unwrap_err()
-            .to_string();
+        let error = ask("echo 'node: not found' >&2; exit 127").await.unwrap_err().to_string();
+        assert!(error.contains("node: not found") && error.contains("127"), "{error}");
+        let missing = VersionQuestion::to("/no/such/agent").ask().await.unwrap_err().to_string();
         assert!(missing.contains("/no/such/agent"), "{missing}");
     }
 
@@ -287,19 +236,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let program = program(&dir, "exec sleep 60");
         let started = Instant::now();
-        let question = VersionQuestion {
-            limit: Duration::from_millis(200),
-            ..VersionQuestion::to(program)
-        };
+        let question = VersionQuestion { limit: Duration::from_millis(200), ..VersionQuestion::to(program) };
         assert!(matches!(question.ask().await, Err(VersionError::Silent { .. })));
         assert!(started.elapsed() < Duration::from_secs(10));
     }
 
     #[tokio::test]
     async fn a_program_that_floods_is_not_kept_in_memory() {
-        let version = ask("echo '2.1.332 (Claude Code)'; head -c 1000000 /dev/zero 2>/dev/null; exit 0")
-            .await
-            .unwrap();
+        let version =
+            ask("echo '2.1.332 (Claude Code)'; head -c 1000000 /dev/zero 2>/dev/null; exit 0").await.unwrap();
         assert_eq!(version, Version::Known(Release::new(2, 1, 332)));
     }
 
@@ -307,17 +252,8 @@ mod tests {
     async fn the_given_environment_is_the_whole_environment() {
         let dir = tempfile::tempdir().unwrap();
         let program = program(&dir, r#"echo "2.1.$N (Claude Code)"; [ -z "$HOME" ]"#);
-        let environment = Some(vec![
-            ("N".into(), "5".into()),
-            ("PATH".into(), "/usr/bin:/bin".into()),
-        ]);
-        let question = VersionQuestion {
-            environment,
-            ..VersionQuestion::to(program)
-        };
-        assert_eq!(
-            question.ask().await.unwrap(),
-            Version::Known(Release::new(2, 1, 5))
-        );
+        let environment = Some(vec![("N".into(), "5".into()), ("PATH".into(), "/usr/bin:/bin".into())]);
+        let question = VersionQuestion { environment, ..VersionQuestion::to(program) };
+        assert_eq!(question.ask().await.unwrap(), Version::Known(Release::new(2, 1, 5)));
     }
 }

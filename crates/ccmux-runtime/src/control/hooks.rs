@@ -31,11 +31,7 @@ impl HookFront {
             self.note(&session, frame);
         }
         let fact = self.fact_of(frame, origin)?;
-        Some(Event::Session {
-            session,
-            origin,
-            fact,
-        })
+        Some(Event::Session { session, origin, fact })
     }
 
     /// What the turns must know before the policy orders to publish.
@@ -46,8 +42,7 @@ impl HookFront {
         }
         if frame.event == "Stop" {
             let last_message = text(&frame.payload, "last_assistant_message");
-            self.turns
-                .note_stop(session, prompt_of(frame).as_ref(), last_message, transcript);
+            self.turns.note_stop(session, prompt_of(frame).as_ref(), last_message, transcript);
         }
     }
 
@@ -55,32 +50,20 @@ impl HookFront {
         let payload = &frame.payload;
         let word = |key| text(payload, key).unwrap_or("unknown").to_owned();
         Some(match frame.event.as_str() {
-            "SessionStart" => SessionFact::Started {
-                source: word("source"),
-            },
+            "SessionStart" => SessionFact::Started { source: word("source") },
             "UserPromptSubmit" => SessionFact::PromptSubmitted {
                 prompt: prompt_of(frame),
                 batch: text(payload, "prompt")
                     .filter(|_| origin == Origin::Own)
                     .and_then(|prompt| self.on_the_way.batch_of(prompt)),
             },
-            "Stop" => SessionFact::TurnEnded {
-                prompt: prompt_of(frame),
-                background: background_tasks(payload),
-            },
-            "StopFailure" => SessionFact::TurnFailed {
-                prompt: prompt_of(frame),
-                error: word("error"),
-            },
-            "PermissionRequest" => SessionFact::DialogOpened {
-                tool: word("tool_name"),
-            },
-            "Elicitation" => SessionFact::DialogOpened {
-                tool: "Elicitation".to_owned(),
-            },
-            "SessionEnd" => SessionFact::Ended {
-                reason: word("reason"),
-            },
+            "Stop" => {
+                SessionFact::TurnEnded { prompt: prompt_of(frame), background: background_tasks(payload) }
+            }
+            "StopFailure" => SessionFact::TurnFailed { prompt: prompt_of(frame), error: word("error") },
+            "PermissionRequest" => SessionFact::DialogOpened { tool: word("tool_name") },
+            "Elicitation" => SessionFact::DialogOpened { tool: "Elicitation".to_owned() },
+            "SessionEnd" => SessionFact::Ended { reason: word("reason") },
             _ => return None,
         })
     }
@@ -111,29 +94,16 @@ mod tests {
     use crate::workers::on_the_way::TextOnTheWay;
 
     fn front(folder: &Path) -> HookFront {
-        let settings = TurnsSettings {
-            projects_dir: folder.join("projects"),
-            subscriber_bytes: 1 << 20,
-        };
+        let settings = TurnsSettings { projects_dir: folder.join("projects"), subscriber_bytes: 1 << 20 };
         let turns = Turns::open(folder, settings).unwrap().turns;
-        HookFront {
-            turns,
-            on_the_way: OnTheWay::default(),
-        }
+        HookFront { turns, on_the_way: OnTheWay::default() }
     }
 
     fn fixture(name: &str) -> HookFrame {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/fixtures/hooks")
-            .join(name);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
         let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame {
-            event,
-            token: None,
-            claude_pid: None,
-            payload,
-        }
+        HookFrame { event, token: None, claude_pid: None, payload }
     }
 
     fn fact(name: &str) -> Option<SessionFact> {
@@ -147,12 +117,7 @@ mod tests {
     #[tokio::test]
     async fn each_recorded_hook_becomes_its_fact() {
         let prompt = |id: &str| Some(PromptId::new(id));
-        assert_eq!(
-            fact("SessionStart.resume.json"),
-            Some(SessionFact::Started {
-                source: "resume".into()
-            })
-        );
+        assert_eq!(fact("SessionStart.resume.json"), Some(SessionFact::Started { source: "resume".into() }));
         assert_eq!(
             fact("Stop.background.json"),
             Some(SessionFact::TurnEnded {
@@ -167,16 +132,9 @@ mod tests {
                 error: "unknown".into()
             })
         );
-        let question = SessionFact::DialogOpened {
-            tool: "AskUserQuestion".into(),
-        };
+        let question = SessionFact::DialogOpened { tool: "AskUserQuestion".into() };
         assert_eq!(fact("PermissionRequest.AskUserQuestion.json"), Some(question));
-        assert_eq!(
-            fact("SessionEnd.clear.json"),
-            Some(SessionFact::Ended {
-                reason: "clear".into()
-            })
-        );
+        assert_eq!(fact("SessionEnd.clear.json"), Some(SessionFact::Ended { reason: "clear".into() }));
         assert_eq!(fact("Notification.idle_prompt.json"), None);
     }
 
@@ -186,17 +144,10 @@ mod tests {
         let front = front(folder.path());
         let mut frame = fixture("UserPromptSubmit.json");
         frame.payload["prompt"] = "[10:00 a] hello".into();
-        let text = TextOnTheWay {
-            batch: BatchId(5),
-            text: "[10:00 a] hello".into(),
-            pid: 1,
-        };
+        let text = TextOnTheWay { batch: BatchId(5), text: "[10:00 a] hello".into(), pid: 1 };
         front.on_the_way.add(text);
         let batch = |origin| match front.event_of(&frame, origin) {
-            Some(Event::Session {
-                fact: SessionFact::PromptSubmitted { batch, .. },
-                ..
-            }) => batch,
+            Some(Event::Session { fact: SessionFact::PromptSubmitted { batch, .. }, .. }) => batch,
             other => panic!("{other:?}"),
         };
         assert_eq!(batch(Origin::Own), Some(BatchId(5)));
@@ -206,18 +157,9 @@ mod tests {
     #[tokio::test]
     async fn a_payload_of_another_form_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
-        for payload in [
-            Value::Null,
-            "x".into(),
-            serde_json::json!({"session_id": 7}),
-            serde_json::json!([]),
-        ] {
-            let frame = HookFrame {
-                event: "Stop".into(),
-                token: None,
-                claude_pid: None,
-                payload,
-            };
+        for payload in [Value::Null, "x".into(), serde_json::json!({"session_id": 7}), serde_json::json!([])]
+        {
+            let frame = HookFrame { event: "Stop".into(), token: None, claude_pid: None, payload };
             assert_eq!(front(folder.path()).event_of(&frame, Origin::Own), None);
         }
     }

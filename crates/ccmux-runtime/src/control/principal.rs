@@ -53,15 +53,8 @@ pub struct Sender<'a> {
 /// Says who sent a hook's frame. Ours: our token, and the agent behind the hook is the one in our pane. A `claude -p` that
 /// Claude's own Bash starts inherits the token, but is another process.
 pub fn of_hook(frame: &HookFrame, sender: Sender<'_>) -> Principal {
-    let session = frame
-        .payload
-        .get("session_id")
-        .and_then(|id| id.as_str())
-        .map(SessionId::new);
-    let knows_token = frame
-        .token
-        .as_deref()
-        .is_some_and(|token| same_bytes(token, sender.token));
+    let session = frame.payload.get("session_id").and_then(|id| id.as_str()).map(SessionId::new);
+    let knows_token = frame.token.as_deref().is_some_and(|token| same_bytes(token, sender.token));
     match (knows_token, sender.agent) {
         (true, Some(agent)) if is_agents_hook(frame, sender.pid, agent) => Principal::OwnSession,
         _ => Principal::Foreign(session),
@@ -80,11 +73,7 @@ fn is_agents_hook(frame: &HookFrame, hook: Option<i32>, agent: i32) -> bool {
 
 /// Takes the same time wherever they differ.
 fn same_bytes(a: &str, b: &str) -> bool {
-    a.len() == b.len()
-        && a.bytes()
-            .zip(b.bytes())
-            .fold(0, |differ, (a, b)| differ | (a ^ b))
-            == 0
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
 #[cfg(test)]
@@ -106,15 +95,8 @@ mod tests {
     fn a_hook_is_ours_by_token_and_process_together() {
         let own = std::process::id().cast_signed();
         let parent = crate::agent::process::parent_of(own).unwrap();
-        let sender = Sender {
-            pid: Some(own),
-            token: "secret",
-            agent: Some(77),
-        };
-        assert_eq!(
-            of_hook(&frame(Some("secret"), Some(77)), sender),
-            Principal::OwnSession
-        );
+        let sender = Sender { pid: Some(own), token: "secret", agent: Some(77) };
+        assert_eq!(of_hook(&frame(Some("secret"), Some(77)), sender), Principal::OwnSession);
         let foreign = Principal::Foreign(Some(SessionId::new("s")));
         assert_eq!(
             of_hook(&frame(Some("secret"), Some(78)), sender),
@@ -123,15 +105,8 @@ mod tests {
         );
         assert_eq!(of_hook(&frame(Some("wrong!"), Some(77)), sender), foreign);
         assert_eq!(of_hook(&frame(None, Some(77)), sender), foreign);
-        let by_parent = Sender {
-            agent: Some(parent),
-            ..sender
-        };
-        assert_eq!(
-            of_hook(&frame(Some("secret"), None), by_parent),
-            Principal::OwnSession,
-            "an old Claude"
-        );
+        let by_parent = Sender { agent: Some(parent), ..sender };
+        assert_eq!(of_hook(&frame(Some("secret"), None), by_parent), Principal::OwnSession, "an old Claude");
         assert_eq!(of_hook(&frame(Some("secret"), None), sender), foreign);
     }
 

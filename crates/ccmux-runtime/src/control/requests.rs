@@ -59,10 +59,7 @@ impl<T: Terminal> Answers<T> {
         };
         let wanted = request.wait.unwrap_or(MessageState::Accepted);
         if wanted == MessageState::Accepted {
-            return Reply {
-                receipt: Some(accepted.receipt),
-                ..Reply::ok()
-            };
+            return Reply { receipt: Some(accepted.receipt), ..Reply::ok() };
         }
         self.wait(accepted.message, wanted, request.timeout_s).await
     }
@@ -84,24 +81,16 @@ impl<T: Terminal> Answers<T> {
 
     async fn timed_out(&self, message: MessageId, wanted: MessageState, limit_s: u64) -> Reply {
         let receipt = self.inbox.receipt(message).await.ok();
-        let state = receipt
-            .as_ref()
-            .map_or("accepted", |receipt| receipt.state.word());
+        let state = receipt.as_ref().map_or("accepted", |receipt| receipt.state.word());
         let why = format!(
             "not {} within {limit_s} s: the message is {state} and stays in the inbox; `ccmux why` tells what it waits for",
             wanted.word()
         );
-        Reply {
-            receipt,
-            ..Reply::refused(ErrorCode::TimedOut, why)
-        }
+        Reply { receipt, ..Reply::refused(ErrorCode::TimedOut, why) }
     }
 
     async fn reply_with(&self, receipt: Receipt, wanted: MessageState) -> Reply {
-        let because = receipt
-            .reason
-            .clone()
-            .unwrap_or_else(|| "the log tells more".to_owned());
+        let because = receipt.reason.clone().unwrap_or_else(|| "the log tells more".to_owned());
         let mut reply = match receipt.state {
             MessageState::Uncertain => {
                 Reply::refused(ErrorCode::Uncertain, format!("delivery is uncertain: {because}"))
@@ -117,10 +106,7 @@ impl<T: Terminal> Answers<T> {
         {
             reply.answer = self.answer(seq).await;
         }
-        Reply {
-            receipt: Some(receipt),
-            ..reply
-        }
+        Reply { receipt: Some(receipt), ..reply }
     }
 
     async fn answer(&self, seq: Seq) -> Option<String> {
@@ -130,10 +116,7 @@ impl<T: Terminal> Answers<T> {
     /// The daemon's state, from a look not older than a second where one can be taken.
     pub async fn status(&self) -> Reply {
         let policy = self.fresh_policy().await;
-        Reply {
-            status: Some(Box::new(self.status_of(&policy))),
-            ..Reply::ok()
-        }
+        Reply { status: Some(Box::new(self.status_of(&policy))), ..Reply::ok() }
     }
 
     fn status_of(&self, policy: &PolicyStatus) -> Status {
@@ -152,11 +135,7 @@ impl<T: Terminal> Answers<T> {
             queue: self.inbox.queue(),
             channels: self.channels.borrow().clone(),
             subscribers: u32::try_from(self.turns.broadcast().subscribers()).unwrap_or(u32::MAX),
-            degraded: if policy.degraded {
-                vec!["agent".to_owned()]
-            } else {
-                Vec::new()
-            },
+            degraded: if policy.degraded { vec!["agent".to_owned()] } else { Vec::new() },
             last_seq: (last_seq > Seq(0)).then_some(last_seq),
             daemon_pid: std::process::id().cast_signed(),
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -175,10 +154,7 @@ impl<T: Terminal> Answers<T> {
             evidence: policy.evidence,
             recent: self.recorder.recent(),
         };
-        Reply {
-            why: Some(Box::new(why)),
-            ..Reply::ok()
-        }
+        Reply { why: Some(Box::new(why)), ..Reply::ok() }
     }
 
     async fn fresh_policy(&self) -> PolicyStatus {
@@ -195,29 +171,19 @@ impl<T: Terminal> Answers<T> {
     pub async fn screen(&self, ansi: bool) -> Reply {
         match self.terminal.capture().await {
             Ok(capture) => {
-                let screen = if ansi {
-                    capture.text
-                } else {
-                    plain_text(&capture.text)
-                };
-                Reply {
-                    screen: Some(screen),
-                    ..Reply::ok()
-                }
+                let screen = if ansi { capture.text } else { plain_text(&capture.text) };
+                Reply { screen: Some(screen), ..Reply::ok() }
             }
-            Err(error) => Reply::refused(
-                ErrorCode::Internal,
-                format!("the screen can't be captured: {error}"),
-            ),
+            Err(error) => {
+                Reply::refused(ErrorCode::Internal, format!("the screen can't be captured: {error}"))
+            }
         }
     }
 }
 
 fn new_message(request: &SendRequest) -> Result<NewMessage, String> {
     let channel: ChannelName = match &request.channel {
-        Some(name) => name
-            .parse()
-            .map_err(|error| format!("channel {name:?}: {error}"))?,
+        Some(name) => name.parse().map_err(|error| format!("channel {name:?}: {error}"))?,
         None => ChannelName::default_channel(),
     };
     Ok(NewMessage {

@@ -110,9 +110,7 @@ async fn serve<T: Terminal>(desk: Arc<Desk<T>>, stream: UnixStream, shutdown: Ca
             }
             Answer::Stream(wish) => {
                 let broadcast = desk.answers.turns.broadcast().clone();
-                return broadcast
-                    .subscribe(stream.into_inner(), Some(wish), shutdown)
-                    .await;
+                return broadcast.subscribe(stream.into_inner(), Some(wish), shutdown).await;
             }
         }
     }
@@ -152,14 +150,7 @@ impl<T: Terminal> Desk<T> {
     /// Answered at once: what follows from a hook is nothing that Claude should wait for.
     async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> HookReply {
         let agent = self.answers.agent.borrow().as_ref().map(|agent| agent.pid);
-        let principal = of_hook(
-            frame,
-            Sender {
-                pid: peer,
-                token: &self.token,
-                agent,
-            },
-        );
+        let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
         tracing::debug!(event = "hook.received", hook = %frame.event, own = principal == Principal::OwnSession);
         if let Some(event) = self.hooks.event_of(frame, principal.origin())
             && timeout(HOOK_WITHIN, self.events.send(event)).await.is_err()
@@ -213,10 +204,7 @@ mod tests {
         let (code, why) = error_of(r#"{"v":9,"type":"status"}"#);
         assert!(code == Some(ErrorCode::BadVersion) && why.contains('9'), "{why}");
         let (code, why) = error_of(r#"{"v":1,"type":"explode"}"#);
-        assert!(
-            code == Some(ErrorCode::BadFrame) && why.contains("explode"),
-            "{why}"
-        );
+        assert!(code == Some(ErrorCode::BadFrame) && why.contains("explode"), "{why}");
     }
 
     #[test]

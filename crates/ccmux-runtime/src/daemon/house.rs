@@ -13,6 +13,7 @@ use crate::agent::plan::AgentPlan;
 use crate::agent::record::session_token;
 use crate::clock::Clock;
 use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
+use crate::intake::IntakeLogs;
 use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
 use crate::screen::Rules;
@@ -22,6 +23,10 @@ use crate::turns::{self, Turns, TurnsSettings};
 
 /// How many events may wait for the loop.
 const EVENTS: usize = 4096;
+
+/// The inbox's database, and the folder of the bytes that are on their way to it.
+const INBOX: &str = "inbox.db";
+const LOGS: &str = "intake";
 
 /// What is open.
 pub struct House {
@@ -34,6 +39,9 @@ pub struct House {
     pub hook: PathBuf,
     pub terminal: Arc<Tmux>,
     pub inbox: inbox::Opened,
+    pub logs: IntakeLogs,
+    /// Where logs that belong to a lost inbox were moved: to be alerted.
+    pub logs_aside: Option<PathBuf>,
     pub turns: turns::Opened,
     pub events: mpsc::Sender<Event>,
     /// Taken by the event loop.
@@ -54,12 +62,13 @@ impl House {
         let version = terminal.version().await?;
         tracing::info!(event = "tmux.found", %version);
         let hook = install_hook(&setting)?;
-        let token = session_token(state_dir.path()).map_err(|source| DaemonError::Io {
-            what: "can't keep the session's token",
-            source,
-        })?;
+        let token = session_token(state_dir.path())
+            .map_err(|source| DaemonError::Io { what: "can't keep the session's token", source })?;
         let (events, waiting_events) = mpsc::channel(EVENTS);
+        let had_inbox = state_dir.path().join(INBOX).exists();
         let inbox = open_inbox(settings, state_dir.path(), &plan, events.clone())?;
+        let inbox_is_new = !had_inbox || inbox.damaged.is_some();
+        let (logs, logs_aside) = open_logs(&state_dir, inbox_is_new)?;
         let turns = open_turns(settings, state_dir.path(), &plan)?;
         let waiting_events = Some(waiting_events);
         let clock = Clock::default();
@@ -73,6 +82,8 @@ impl House {
             hook,
             terminal,
             inbox,
+            logs,
+            logs_aside,
             turns,
             events,
             waiting_events,
@@ -100,10 +111,7 @@ fn tmux_settings(setting: &Setting, state_dir: &Path) -> TmuxSettings {
         config: None,
         session: settings.tmux_session.clone(),
         window: "claude".to_owned(),
-        sink: vec![
-            setting.binaries.ccmuxd.display().to_string(),
-            "pane-sink".to_owned(),
-        ],
+        sink: vec![setting.binaries.ccmuxd.display().to_string(), "pane-sink".to_owned()],
         sink_socket: state_dir.join("pane.sock"),
         silence_timeout: settings.silence(),
     }
@@ -120,51 +128,39 @@ fn open_inbox(
         queue_messages: settings.limits.queue_messages,
         queue_bytes: settings.limits.queue_bytes,
     };
-    Ok(Inbox::open(
-        &state_dir.join("inbox.db"),
-        limits,
-        texts(plan),
-        events,
-    )?)
+    Ok(Inbox::open(&state_dir.join(INBOX), limits, texts(plan), events)?)
+}
+
+fn open_logs(state_dir: &StateDir, inbox_is_new: bool) -> Result<(IntakeLogs, Option<PathBuf>), DaemonError> {
+    let aside = match inbox_is_new {
+        true => IntakeLogs::move_aside(&state_dir.path().join(LOGS), Clock::default().now().wall.0 / 1000)?,
+        false => None,
+    };
+    if let Some(aside) = &aside {
+        tracing::warn!(event = "intake_log.moved_aside", to = %aside.display());
+    }
+    Ok((IntakeLogs::new(state_dir.subdirectory(LOGS)?), aside))
 }
 
 /// What the inbox does to every text: once, on intake.
 fn texts(plan: &AgentPlan) -> Texts {
     let cwd = plan.cwd.clone();
-    let home = plan
-        .environment
-        .get("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let home = plan.environment.get("HOME").map(PathBuf::from).unwrap_or_default();
     let normalise = move |raw: &str| {
         let exists = |path: &str| expand(path, &home).exists() || cwd.join(path).exists();
         prompt::neutralise_mentions(&prompt::sanitise(raw), &exists)
     };
     let measure = |shown: &str, content: &str| {
-        let part = prompt::Part {
-            at_wall: UnixMs(0),
-            label: shown,
-            content,
-            redelivered: true,
-        };
+        let part = prompt::Part { at_wall: UnixMs(0), label: shown, content, redelivered: true };
         let size = prompt::size(&part);
-        Size {
-            bytes: size.bytes,
-            rows: size.rows,
-        }
+        Size { bytes: size.bytes, rows: size.rows }
     };
-    Texts {
-        normalise: Arc::new(normalise),
-        measure: Arc::new(measure),
-    }
+    Texts { normalise: Arc::new(normalise), measure: Arc::new(measure) }
 }
 
 fn open_turns(settings: &Settings, state_dir: &Path, plan: &AgentPlan) -> Result<turns::Opened, DaemonError> {
     let subscriber_bytes = usize::try_from(settings.limits.subscriber_bytes).unwrap_or(usize::MAX);
-    let turns_settings = TurnsSettings {
-        projects_dir: plan.projects_dir(),
-        subscriber_bytes,
-    };
+    let turns_settings = TurnsSettings { projects_dir: plan.projects_dir(), subscriber_bytes };
     Ok(Turns::open(state_dir, turns_settings)?)
 }
 
@@ -209,10 +205,7 @@ mod tests {
         let first = to.metadata().unwrap();
         assert_eq!(first.permissions().mode() & 0o777, 0o755);
         copy_if_different(&from, &to).unwrap();
-        assert_eq!(
-            to.metadata().unwrap().modified().unwrap(),
-            first.modified().unwrap()
-        );
+        assert_eq!(to.metadata().unwrap().modified().unwrap(), first.modified().unwrap());
         std::fs::write(&from, "two").unwrap();
         copy_if_different(&from, &to).unwrap();
         assert_eq!(std::fs::read_to_string(&to).unwrap(), "two");

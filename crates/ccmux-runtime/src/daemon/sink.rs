@@ -25,35 +25,17 @@ impl InboxSink {
             return;
         };
         sleep(QUIET + Duration::from_millis(500)).await;
-        if self
-            .inbox
-            .received(&channel)
-            .await
-            .is_ok_and(|after| after == before)
-        {
+        if self.inbox.received(&channel).await.is_ok_and(|after| after == before) {
             let _ = self.flush_quiet(&channel).await;
         }
     }
 
     async fn tell(&self, ingested: inbox::Ingested) -> Ingested {
         for rejected in ingested.rejected {
-            let what = format!(
-                "a message on {} was rejected: {}",
-                rejected.channel, rejected.reason
-            );
-            alert(
-                &self.turns,
-                &self.inbox,
-                AlertKind::Rejected,
-                None,
-                Vec::new(),
-                what,
-            )
-            .await;
+            let what = format!("a message on {} was rejected: {}", rejected.channel, rejected.reason);
+            alert(&self.turns, &self.inbox, AlertKind::Rejected, None, Vec::new(), what).await;
         }
-        Ingested {
-            pending: ingested.pending,
-        }
+        Ingested { pending: ingested.pending }
     }
 }
 
@@ -72,11 +54,7 @@ impl Sink for InboxSink {
         offset: u64,
         bytes: Vec<u8>,
     ) -> Result<Ingested, SinkError> {
-        let ingested = self
-            .inbox
-            .ingest(channel, offset, bytes)
-            .await
-            .map_err(sink_error)?;
+        let ingested = self.inbox.ingest(channel, offset, bytes).await.map_err(sink_error)?;
         Ok(self.tell(ingested).await)
     }
 

@@ -67,16 +67,7 @@ fn queues() -> (Workers, Orders) {
         speaker: speaker_orders,
         starter: starter_orders,
     };
-    (
-        Workers {
-            typist,
-            clerk,
-            witness,
-            speaker,
-            starter,
-        },
-        orders,
-    )
+    (Workers { typist, clerk, witness, speaker, starter }, orders)
 }
 
 /// Starts everything.
@@ -94,15 +85,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();
     start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
-    let desk = start_intake(
-        house,
-        &tasks,
-        shutdown,
-        policy_status,
-        agent_now,
-        &recorder,
-        on_the_way,
-    );
+    let desk = start_intake(house, &tasks, shutdown, policy_status, agent_now, &recorder, on_the_way);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
     let event_loop = EventLoop {
@@ -115,46 +98,35 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
     };
-    Ok(Running {
-        event_loop: tokio::spawn(event_loop.run()),
-        tasks,
-    })
+    Ok(Running { event_loop: tokio::spawn(event_loop.run()), tasks })
 }
 
-/// Databases that had to be moved aside are no secret.
+/// Databases and logs that had to be moved aside are no secret.
 async fn tell_damage(house: &House) {
-    let damaged = [&house.inbox.damaged, &house.turns.moved_aside];
-    for path in damaged.into_iter().flatten() {
-        let what = format!(
-            "a damaged database was moved to {} and a new one begun",
-            path.display()
-        );
-        alert(
-            &house.turns.turns,
-            &house.inbox.inbox,
-            AlertKind::Damaged,
-            None,
-            Vec::new(),
-            what,
+    let databases = [&house.inbox.damaged, &house.turns.moved_aside];
+    let databases = databases.into_iter().flatten().map(|path| {
+        let path = path.display();
+        format!("a damaged database was moved to {path} and a new one begun")
+    });
+    let logs = house.logs_aside.iter().map(|path| {
+        let path = path.display();
+        format!(
+            "the inbox is new: what had come in on FIFOs and may not have been accepted was moved to {path}"
         )
-        .await;
+    });
+    for what in databases.chain(logs) {
+        alert(&house.turns.turns, &house.inbox.inbox, AlertKind::Damaged, None, Vec::new(), what).await;
     }
 }
 
 /// The events that tell the policy what the last daemon left, and the texts of its batches.
 async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
-    let mut events = vec![Event::DaemonStarted {
-        next_batch: house.inbox.next_batch,
-    }];
+    let mut events = vec![Event::DaemonStarted { next_batch: house.inbox.next_batch }];
     for (batch, messages) in std::mem::take(&mut house.inbox.in_flight) {
         remember_text(house, batch, on_the_way).await;
         events.push(Event::BatchFound { batch, messages });
     }
-    events.extend(
-        std::mem::take(&mut house.inbox.waiting)
-            .into_iter()
-            .map(Event::MessageAccepted),
-    );
+    events.extend(std::mem::take(&mut house.inbox.waiting).into_iter().map(Event::MessageAccepted));
     events
 }
 
@@ -167,11 +139,7 @@ async fn remember_text(house: &House, batch: BatchId, on_the_way: &OnTheWay) {
         return;
     };
     let text = text_of(&bodies, &house.clock);
-    on_the_way.add(TextOnTheWay {
-        batch,
-        text,
-        pid: row.mark.agent_pid.unwrap_or(-1),
-    });
+    on_the_way.add(TextOnTheWay { batch, text, pid: row.mark.agent_pid.unwrap_or(-1) });
 }
 
 fn start_workers(
@@ -212,15 +180,7 @@ fn start_workers(
     tasks.spawn(clerk.run());
     tasks.spawn(typist.run());
     tasks.spawn(witness.run());
-    tasks.spawn(
-        Speaker {
-            orders: orders.speaker,
-            events: house.events.clone(),
-            turns,
-            inbox,
-        }
-        .run(),
-    );
+    tasks.spawn(Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox }.run());
     tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
 }
 
@@ -256,14 +216,12 @@ fn start_intake(
     on_the_way: OnTheWay,
 ) -> Arc<Desk<Tmux>> {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
-    let sink = InboxSink {
-        inbox: inbox.clone(),
-        turns: turns.clone(),
-    };
+    let sink = InboxSink { inbox: inbox.clone(), turns: turns.clone() };
     for channel in &house.inbox.partials {
         tokio::spawn(sink.clone().finish_partial(channel.clone()));
     }
-    let registry = Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), shutdown.clone());
+    let registry =
+        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone());
     let channels = registry.channels();
     tasks.spawn(registry.run());
     Arc::new(Desk {
@@ -333,10 +291,7 @@ type Listeners = (UnixListener, UnixListener);
 fn bind(dir: &RuntimeDir) -> Result<Listeners, DaemonError> {
     let listen = |name: &str| {
         let listener = dir.bind_socket(&dir.path().join(name))?;
-        UnixListener::from_std(listener).map_err(|source| DaemonError::Io {
-            what: "can't listen",
-            source,
-        })
+        UnixListener::from_std(listener).map_err(|source| DaemonError::Io { what: "can't listen", source })
     };
     // control.sock last: whoever sees it finds everything else.
     let output = listen("output.sock")?;
@@ -351,22 +306,8 @@ fn serve(
     shutdown: &CancellationToken,
 ) {
     let broadcast = turns.broadcast().clone();
-    tasks.spawn(
-        Broadcaster {
-            broadcast,
-            listener: output,
-            shutdown: shutdown.clone(),
-        }
-        .run(),
-    );
-    tasks.spawn(
-        Control {
-            desk: Arc::clone(desk),
-            listener: control,
-            shutdown: shutdown.clone(),
-        }
-        .run(),
-    );
+    tasks.spawn(Broadcaster { broadcast, listener: output, shutdown: shutdown.clone() }.run());
+    tasks.spawn(Control { desk: Arc::clone(desk), listener: control, shutdown: shutdown.clone() }.run());
 }
 
 fn start_watch(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {

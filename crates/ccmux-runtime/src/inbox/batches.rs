@@ -47,11 +47,7 @@ impl Writer {
     pub(super) fn pasted(&mut self, batch: BatchId, now: UnixMs) -> Result<(), InboxError> {
         self.expect_batch(batch, BatchState::InFlight, &[BatchState::InFlight])?;
         let values = params![batch.0 as i64, now.0];
-        self.change(
-            "pasted",
-            "UPDATE batches SET pasted_at = ?2 WHERE id = ?1",
-            values,
-        )?;
+        self.change("pasted", "UPDATE batches SET pasted_at = ?2 WHERE id = ?1", values)?;
         let sql = "UPDATE messages SET injected_at = ?2 WHERE batch = ?1 AND state = 'in_flight'";
         self.change("pasted", sql, values).map(|_| ())
     }
@@ -92,8 +88,7 @@ impl Writer {
         self.leave_flight(batch, MessageState::Uncertain)?;
         let sql =
             "UPDATE messages SET state = 'uncertain', reason = ?2 WHERE batch = ?1 AND state = 'in_flight'";
-        self.change("uncertain", sql, params![batch.0 as i64, reason])
-            .map(|_| ())
+        self.change("uncertain", sql, params![batch.0 as i64, reason]).map(|_| ())
     }
 
     /// It was provably not taken: its messages wait again, marked if it had been typed.
@@ -120,8 +115,7 @@ impl Writer {
         self.check(id, MessageState::Failed)?;
         self.leave_queue(id)?;
         let sql = "UPDATE messages SET state = 'failed', reason = ?2 WHERE id = ?1";
-        self.change("failed", sql, params![id.0 as i64, reason])
-            .map(|_| ())
+        self.change("failed", sql, params![id.0 as i64, reason]).map(|_| ())
     }
 
     /// The turn on that line of `output.sock` answers the messages. The first answer counts.
@@ -140,11 +134,7 @@ impl Writer {
 
     fn check(&self, message: MessageId, to: MessageState) -> Result<(), InboxError> {
         let from = self.message_state(message)?;
-        if may_become(from, to) {
-            Ok(())
-        } else {
-            Err(InboxError::Illegal { message, from, to })
-        }
+        if may_become(from, to) { Ok(()) } else { Err(InboxError::Illegal { message, from, to }) }
     }
 
     fn expect_batch(
@@ -154,11 +144,7 @@ impl Writer {
         allowed: &[BatchState],
     ) -> Result<BatchState, InboxError> {
         let from = self.batch(batch)?.ok_or(InboxError::NoBatch(batch))?.state;
-        if allowed.contains(&from) {
-            Ok(from)
-        } else {
-            Err(InboxError::IllegalBatch { batch, from, to })
-        }
+        if allowed.contains(&from) { Ok(from) } else { Err(InboxError::IllegalBatch { batch, from, to }) }
     }
 
     /// Notes the batch's messages that may go to `to`, and takes them off the queue if they wait no more there. Before
@@ -168,11 +154,7 @@ impl Writer {
             if !may_become(self.message_state(id)?, to) {
                 continue;
             }
-            if is_queued(to) {
-                self.note_changed(id)
-            } else {
-                self.leave_queue(id)?
-            }
+            if is_queued(to) { self.note_changed(id) } else { self.leave_queue(id)? }
         }
         Ok(())
     }

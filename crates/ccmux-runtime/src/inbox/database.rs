@@ -31,15 +31,9 @@ pub(super) fn open(path: &Path, now_unix_s: i64) -> Result<Ready, InboxError> {
         Err(error) if is_damage(&error) => {
             let aside = move_aside(path, now_unix_s)?;
             tracing::error!(event = "inbox.damaged", path = %path.display(), moved_to = %aside.display(), %error);
-            Ok(Ready {
-                connection: connect(path)?,
-                damaged: Some(aside),
-            })
+            Ok(Ready { connection: connect(path)?, damaged: Some(aside) })
         }
-        connection => Ok(Ready {
-            connection: connection?,
-            damaged: None,
-        }),
+        connection => Ok(Ready { connection: connection?, damaged: None }),
     }
 }
 
@@ -51,9 +45,7 @@ fn connect(path: &Path) -> Result<Connection, InboxError> {
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let mut connection = Connection::open_with_flags(path, flags).map_err(InboxError::during("open"))?;
     connection.set_prepared_statement_cache_capacity(64);
-    connection
-        .busy_timeout(BUSY_LIMIT)
-        .map_err(InboxError::during("busy_timeout"))?;
+    connection.busy_timeout(BUSY_LIMIT).map_err(InboxError::during("busy_timeout"))?;
     connection
         .execute_batch(
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;
@@ -67,19 +59,9 @@ fn connect(path: &Path) -> Result<Connection, InboxError> {
 
 /// Makes the file if there is none; refuses what is no regular file of ours alone.
 fn secure(path: &Path) -> Result<(), InboxError> {
-    let failed = |what| {
-        move |e: io::Error| InboxError::File {
-            what,
-            path: path.to_owned(),
-            source: Arc::new(e),
-        }
-    };
-    let refused = |why| {
-        Err(InboxError::Refused {
-            path: path.to_owned(),
-            why,
-        })
-    };
+    let failed =
+        |what| move |e: io::Error| InboxError::File { what, path: path.to_owned(), source: Arc::new(e) };
+    let refused = |why| Err(InboxError::Refused { path: path.to_owned(), why });
     let file: File = OpenOptions::new()
         .read(true)
         .write(true)
@@ -99,8 +81,7 @@ fn secure(path: &Path) -> Result<(), InboxError> {
     if found.nlink() != 1 {
         return refused("it has other names (hard links)");
     }
-    file.set_permissions(PermissionsExt::from_mode(0o600))
-        .map_err(failed("set the mode of"))
+    file.set_permissions(PermissionsExt::from_mode(0o600)).map_err(failed("set the mode of"))
 }
 
 /// Reads every page once, so that damage shows at the start and not in the middle of a batch.
@@ -112,31 +93,20 @@ fn check(connection: &Connection) -> Result<(), InboxError> {
         return Ok(());
     }
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-    Err(InboxError::during("quick_check")(rusqlite::Error::SqliteFailure(
-        code,
-        Some(verdict),
-    )))
+    Err(InboxError::during("quick_check")(rusqlite::Error::SqliteFailure(code, Some(verdict))))
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), InboxError> {
     let failed = || InboxError::during("migrate");
-    let found: i64 = connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(failed())?;
+    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed())?;
     let known = MIGRATIONS.len() as i64;
     if found > known {
-        return Err(InboxError::Newer {
-            path: path.to_owned(),
-            found,
-            known,
-        });
+        return Err(InboxError::Newer { path: path.to_owned(), found, known });
     }
     for (version, step) in (1..).zip(MIGRATIONS).skip(usize::try_from(found).unwrap_or(0)) {
         let transaction = connection.transaction().map_err(failed())?;
         transaction.execute_batch(step).map_err(failed())?;
-        transaction
-            .pragma_update(None, "user_version", version as i64)
-            .map_err(failed())?;
+        transaction.pragma_update(None, "user_version", version as i64).map_err(failed())?;
         transaction.commit().map_err(failed())?;
     }
     Ok(())
@@ -146,10 +116,7 @@ fn is_damage(error: &InboxError) -> bool {
     let InboxError::Database { source, .. } = error else {
         return false;
     };
-    matches!(
-        source.sqlite_error_code(),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-    )
+    matches!(source.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// `inbox.db` → `inbox.db.damaged-<unix time>`, with its WAL beside it, so that `sqlite3` can still try to read it.

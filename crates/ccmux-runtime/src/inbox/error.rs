@@ -91,10 +91,7 @@ pub enum InboxError {
 impl InboxError {
     /// Tells what was being done when SQLite failed.
     pub(super) fn during(what: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
-        move |source| Self::Database {
-            what,
-            source: Arc::new(source),
-        }
+        move |source| Self::Database { what, source: Arc::new(source) }
     }
 
     /// The database's own trouble, which may pass (disk full, busy): the same order may be given again.

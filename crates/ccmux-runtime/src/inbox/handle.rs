@@ -67,20 +67,12 @@ impl Inbox {
         let (order_sender, orders) = mpsc::channel(ORDERS);
         let receipts = broadcast::Sender::new(CHANGES);
         let (status_sender, status) = watch::channel(QueueStatus::default());
-        let outlets = Outlets {
-            accepted: forward(accepted)?,
-            receipts: receipts.clone(),
-            status: status_sender,
-        };
+        let outlets =
+            Outlets { accepted: forward(accepted)?, receipts: receipts.clone(), status: status_sender };
         let mut writer = Writer::new(connection, settings, texts, outlets);
         writer.recover()?;
         let opened = Opened {
-            inbox: Self {
-                orders: order_sender,
-                receipts,
-                status,
-                settings,
-            },
+            inbox: Self { orders: order_sender, receipts, status, settings },
             next_batch: writer.next_batch()?,
             waiting: writer.waiting()?,
             in_flight: writer.in_flight()?,
@@ -112,9 +104,7 @@ impl Inbox {
         let bytes: Arc<[u8]> = bytes.into();
         self.room().await?;
         let name = channel.clone();
-        let taken = self
-            .ask(move |writer| writer.ingest(&name, offset, &bytes))
-            .await?;
+        let taken = self.ask(move |writer| writer.ingest(&name, offset, &bytes)).await?;
         self.finish(channel, taken, Writer::ingest_rest).await
     }
 
@@ -135,9 +125,7 @@ impl Inbox {
     /// If the database fails.
     pub async fn received(&self, channel: &ChannelName) -> Result<u64, InboxError> {
         let name = channel.clone();
-        self.ask(move |writer| writer.stream_state(&name))
-            .await
-            .map(|(received, _)| received)
+        self.ask(move |writer| writer.stream_state(&name)).await.map(|(received, _)| received)
     }
 
     /// Whether something of the channel is held that quiet would end.
@@ -146,9 +134,7 @@ impl Inbox {
     /// If the database fails.
     pub async fn has_partial(&self, channel: &ChannelName) -> Result<bool, InboxError> {
         let name = channel.clone();
-        self.ask(move |writer| writer.stream_state(&name))
-            .await
-            .map(|(_, pending)| pending)
+        self.ask(move |writer| writer.stream_state(&name)).await.map(|(_, pending)| pending)
     }
 
     /// Takes a message that came whole, from `control.sock`. Does not wait for room.
@@ -186,8 +172,7 @@ impl Inbox {
         mark: Mark,
         now: UnixMs,
     ) -> Result<(), InboxError> {
-        self.ask(move |writer| writer.begin_batch(batch, &messages, &mark, now))
-            .await
+        self.ask(move |writer| writer.begin_batch(batch, &messages, &mark, now)).await
     }
 
     /// The batch was typed, or may have been: if it is requeued, its messages are `(redelivered)`.
@@ -217,8 +202,7 @@ impl Inbox {
         prompt: Option<PromptId>,
         now: UnixMs,
     ) -> Result<(), InboxError> {
-        self.ask(move |writer| writer.delivered(batch, proof, prompt.as_ref(), now))
-            .await
+        self.ask(move |writer| writer.delivered(batch, proof, prompt.as_ref(), now)).await
     }
 
     /// The batch can't be proved delivered or absent.
@@ -370,7 +354,5 @@ fn forward(accepted: mpsc::Sender<Event>) -> Result<std_mpsc::Sender<Event>, Inb
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), InboxError> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
-    thread
-        .map(|_| ())
-        .map_err(|error| InboxError::Thread(Arc::new(error)))
+    thread.map(|_| ()).map_err(|error| InboxError::Thread(Arc::new(error)))
 }

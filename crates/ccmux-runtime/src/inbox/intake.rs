@@ -48,9 +48,7 @@ impl Writer {
         if offset > framer.received() {
             framer = self.jump(channel, framer, offset, &mut ingested)?;
         }
-        let known = usize::try_from(framer.received() - offset)
-            .unwrap_or(usize::MAX)
-            .min(bytes.len());
+        let known = usize::try_from(framer.received() - offset).unwrap_or(usize::MAX).min(bytes.len());
         framer.push(&bytes[known..]);
         self.drain(channel, framer, Upto::CompleteFrames, ingested)
     }
@@ -82,34 +80,20 @@ impl Writer {
         if bytes > limit {
             return Ok(Err(AcceptError::TooLarge { bytes, limit }));
         }
-        if let Some(bytes) = new
-            .id
-            .as_ref()
-            .map(String::len)
-            .filter(|len| !(1..=MAX_ID_BYTES).contains(len))
+        if let Some(bytes) = new.id.as_ref().map(String::len).filter(|len| !(1..=MAX_ID_BYTES).contains(len))
         {
-            return Ok(Err(AcceptError::BadId {
-                bytes,
-                limit: MAX_ID_BYTES,
-            }));
+            return Ok(Err(AcceptError::BadId { bytes, limit: MAX_ID_BYTES }));
         }
         if !self.has_room() && self.find_known(new)?.is_none() {
             let queue = self.queue;
-            return Ok(Err(AcceptError::QueueFull {
-                messages: queue.messages,
-                bytes: queue.bytes,
-            }));
+            return Ok(Err(AcceptError::QueueFull { messages: queue.messages, bytes: queue.bytes }));
         }
         let (message, duplicate) = match self.store(new)? {
             Stored::New(id) => (id, false),
             Stored::Known(id) => (id, true),
             Stored::Blank => return Ok(Err(AcceptError::Empty)),
         };
-        Ok(Ok(Accepted {
-            message,
-            receipt: self.receipt(message)?,
-            duplicate,
-        }))
+        Ok(Ok(Accepted { message, receipt: self.receipt(message)?, duplicate }))
     }
 
     /// Bytes are missing (the database is newer than the stream's log): what is held can't be completed any more.
@@ -124,13 +108,7 @@ impl Writer {
         while let Some(frame) = framer.flush_quiet() {
             self.take_frame(channel, frame, ingested)?;
         }
-        Ok(Framer::resume(
-            self.message_limit(),
-            Position {
-                consumed: offset,
-                skip: None,
-            },
-        ))
+        Ok(Framer::resume(self.message_limit(), Position { consumed: offset, skip: None }))
     }
 
     fn drain(
@@ -141,19 +119,11 @@ impl Writer {
         mut ingested: Ingested,
     ) -> Result<Taken, InboxError> {
         while self.has_room() {
-            let frame = if upto == Upto::Everything {
-                framer.flush_quiet()
-            } else {
-                framer.next_frame()
-            };
+            let frame = if upto == Upto::Everything { framer.flush_quiet() } else { framer.next_frame() };
             let Some(frame) = frame else { break };
             self.take_frame(channel, frame, &mut ingested)?;
         }
-        let more = if upto == Upto::Everything {
-            framer.pending()
-        } else {
-            framer.has_frame()
-        };
+        let more = if upto == Upto::Everything { framer.pending() } else { framer.has_frame() };
         ingested.cursor = framer.consumed();
         ingested.received = framer.received();
         ingested.pending = framer.pending();
@@ -178,12 +148,9 @@ impl Writer {
                     tracing::info!(event = "message.duplicate", %channel, first = %id);
                     into.duplicates += 1;
                 }
-                Stored::Blank => reject(
-                    channel,
-                    "nothing but characters that are removed".into(),
-                    bytes,
-                    into,
-                ),
+                Stored::Blank => {
+                    reject(channel, "nothing but characters that are removed".into(), bytes, into)
+                }
             },
         }
         Ok(())
@@ -240,8 +207,7 @@ impl Writer {
         self.connection
             .prepare_cached("SELECT id FROM messages WHERE channel = ?1 AND sender_id = ?2")
             .and_then(|mut find| {
-                find.query_row(params![new.channel.as_str(), sender_id], |row| row.get(0))
-                    .optional()
+                find.query_row(params![new.channel.as_str(), sender_id], |row| row.get(0)).optional()
             })
             .map(|found: Option<i64>| found.map(|row| MessageId(row as u64)))
             .map_err(InboxError::during("find message"))
@@ -251,9 +217,7 @@ impl Writer {
     fn take_framer(&mut self, channel: &ChannelName) -> Result<Framer, InboxError> {
         match self.framers.remove(channel) {
             Some(framer) => Ok(framer),
-            None => self
-                .load_framer(channel)
-                .map_err(InboxError::during("read cursor")),
+            None => self.load_framer(channel).map_err(InboxError::during("read cursor")),
         }
     }
 
@@ -262,21 +226,15 @@ impl Writer {
         let mut find = self.connection.prepare_cached(sql)?;
         let loaded = find.query_row([channel.as_str()], |row| {
             let skipped = row.get::<_, i64>(3)? as u64;
-            let skip = row.get::<_, Option<String>>(2)?.map(|until| Skip {
-                until: terminator_from_word(&until),
-                bytes: skipped,
-            });
-            let at = Position {
-                consumed: row.get::<_, i64>(0)? as u64,
-                skip,
-            };
+            let skip = row
+                .get::<_, Option<String>>(2)?
+                .map(|until| Skip { until: terminator_from_word(&until), bytes: skipped });
+            let at = Position { consumed: row.get::<_, i64>(0)? as u64, skip };
             let mut framer = Framer::resume(self.message_limit(), at);
             framer.push(row.get_ref(1)?.as_blob()?);
             Ok(framer)
         });
-        Ok(loaded
-            .optional()?
-            .unwrap_or_else(|| Framer::new(self.message_limit())))
+        Ok(loaded.optional()?.unwrap_or_else(|| Framer::new(self.message_limit())))
     }
 
     fn store_framer(&self, channel: &ChannelName, framer: &Framer) -> Result<(), InboxError> {
@@ -316,11 +274,7 @@ fn frame_bytes(frame: &Frame) -> u64 {
 
 fn reject(channel: &ChannelName, reason: String, bytes: u64, into: &mut Ingested) {
     tracing::warn!(event = "message.rejected", %channel, bytes, reason);
-    into.rejected.push(Rejected {
-        channel: channel.clone(),
-        reason,
-        bytes,
-    });
+    into.rejected.push(Rejected { channel: channel.clone(), reason, bytes });
 }
 
 fn heed_warnings(message: InboundMessage) -> NewMessage {
@@ -345,9 +299,5 @@ fn terminator_word(until: Terminator) -> &'static str {
 }
 
 fn terminator_from_word(word: &str) -> Terminator {
-    if word == "nul" {
-        Terminator::Nul
-    } else {
-        Terminator::Newline
-    }
+    if word == "nul" { Terminator::Nul } else { Terminator::Newline }
 }

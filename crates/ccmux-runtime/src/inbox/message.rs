@@ -22,11 +22,7 @@ pub struct InboxSettings {
 
 impl Default for InboxSettings {
     fn default() -> Self {
-        Self {
-            message_bytes: 256 * 1024,
-            queue_messages: 10_000,
-            queue_bytes: 64 * 1024 * 1024,
-        }
+        Self { message_bytes: 256 * 1024, queue_messages: 10_000, queue_bytes: 64 * 1024 * 1024 }
     }
 }
 

@@ -30,20 +30,13 @@ impl Writer {
     /// The messages' names, in the order asked for.
     pub(super) fn reply_to(&self, ids: &[MessageId]) -> Result<Vec<ReplyTo>, InboxError> {
         let sql = "SELECT id, sender_id, channel FROM messages WHERE id = ?1";
-        let read = |row: &Row<'_>| {
-            Ok(ReplyTo {
-                id: public_id(row, 0, 1)?,
-                channel: channel(row, 2)?,
-            })
-        };
+        let read = |row: &Row<'_>| Ok(ReplyTo { id: public_id(row, 0, 1)?, channel: channel(row, 2)? });
         ids.iter().map(|id| self.find(*id, sql, read)).collect()
     }
 
     /// The message's state.
     pub(super) fn message_state(&self, id: MessageId) -> Result<MessageState, InboxError> {
-        self.find(id, "SELECT state FROM messages WHERE id = ?1", |row| {
-            word(row, 0, MessageState::from_word)
-        })
+        self.find(id, "SELECT state FROM messages WHERE id = ?1", |row| word(row, 0, MessageState::from_word))
     }
 
     /// The batch, if there is one of that number.
@@ -54,10 +47,7 @@ impl Writer {
         let found = self
             .connection
             .prepare_cached(sql)
-            .and_then(|mut find| {
-                find.query_row([batch.0 as i64], |row| batch_of(batch, row))
-                    .optional()
-            })
+            .and_then(|mut find| find.query_row([batch.0 as i64], |row| batch_of(batch, row)).optional())
             .map_err(InboxError::during("read batch"))?;
         let Some(mut row) = found else { return Ok(None) };
         row.messages = self.messages_of(batch)?;
@@ -90,12 +80,7 @@ impl Writer {
             WHERE batch = ?1 AND state = 'in_flight' ORDER BY id";
         batches
             .into_iter()
-            .map(|batch| {
-                Ok((
-                    BatchId(batch),
-                    self.list("read batch", sql, [batch as i64], summary_of)?,
-                ))
-            })
+            .map(|batch| Ok((BatchId(batch), self.list("read batch", sql, [batch as i64], summary_of)?)))
             .collect()
     }
 
@@ -117,10 +102,7 @@ impl Writer {
         let sql =
             "SELECT count(*), coalesce(sum(bytes), 0) FROM messages WHERE state IN ('accepted', 'in_flight')";
         self.one("count queue", sql, |row| {
-            Ok(QueueStatus {
-                messages: unsigned(row, 0)?,
-                bytes: unsigned(row, 1)?,
-            })
+            Ok(QueueStatus { messages: unsigned(row, 0)?, bytes: unsigned(row, 1)? })
         })
     }
 
@@ -143,9 +125,7 @@ impl Writer {
         sql: &str,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, InboxError> {
-        self.connection
-            .query_row(sql, [], read)
-            .map_err(InboxError::during(what))
+        self.connection.query_row(sql, [], read).map_err(InboxError::during(what))
     }
 
     fn list<T>(
@@ -167,10 +147,7 @@ fn receipt_of(row: &Row<'_>) -> rusqlite::Result<Receipt> {
         id: public_id(row, 0, 1)?,
         channel: channel(row, 2)?,
         state: word(row, 3, MessageState::from_word)?,
-        proof: row
-            .get::<_, Option<String>>(4)?
-            .as_deref()
-            .and_then(proof_from_word),
+        proof: row.get::<_, Option<String>>(4)?.as_deref().and_then(proof_from_word),
         reason: row.get(5)?,
         accepted_at: row.get(6)?,
         injected_at: row.get(7)?,
@@ -197,11 +174,7 @@ fn batch_of(batch: BatchId, row: &Row<'_>) -> rusqlite::Result<BatchRow> {
         batch,
         state: word(row, 0, BatchState::from_word)?,
         messages: Vec::new(),
-        mark: Mark {
-            transcript_path,
-            offset: unsigned(row, 2)?,
-            agent_pid: row.get(3)?,
-        },
+        mark: Mark { transcript_path, offset: unsigned(row, 2)?, agent_pid: row.get(3)? },
         began_at: row.get(4)?,
         pasted_at: row.get(5)?,
         prompt: row.get::<_, Option<String>>(6)?.map(PromptId::new),
@@ -232,9 +205,7 @@ fn channel(row: &Row<'_>, column: usize) -> rusqlite::Result<ChannelName> {
 }
 
 fn proof_from_word(word: &str) -> Option<Proof> {
-    [Proof::Hook, Proof::Transcript]
-        .into_iter()
-        .find(|proof| proof.word() == word)
+    [Proof::Hook, Proof::Transcript].into_iter().find(|proof| proof.word() == word)
 }
 
 /// SQLite has signed integers; ours are never above `i64::MAX`.

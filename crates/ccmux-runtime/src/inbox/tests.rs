@@ -61,22 +61,12 @@ struct Daemon {
 
 impl Place {
     fn new() -> Self {
-        Self {
-            dir: Arc::new(tempfile::tempdir().unwrap()),
-            settings: InboxSettings::default(),
-        }
+        Self { dir: Arc::new(tempfile::tempdir().unwrap()), settings: InboxSettings::default() }
     }
 
     fn limited(message_bytes: u64, queue_messages: u64) -> Self {
-        let settings = InboxSettings {
-            message_bytes,
-            queue_messages,
-            ..InboxSettings::default()
-        };
-        Self {
-            settings,
-            ..Self::new()
-        }
+        let settings = InboxSettings { message_bytes, queue_messages, ..InboxSettings::default() };
+        Self { settings, ..Self::new() }
     }
 
     fn path(&self) -> PathBuf {
@@ -103,13 +93,8 @@ impl Place {
 
     fn contents(&self) -> Vec<String> {
         let connection = self.look();
-        let mut all = connection
-            .prepare("SELECT content FROM messages ORDER BY id")
-            .unwrap();
-        all.query_map([], |row| row.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
+        let mut all = connection.prepare("SELECT content FROM messages ORDER BY id").unwrap();
+        all.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 }
 
@@ -122,12 +107,7 @@ impl Daemon {
     }
 
     async fn accept(&self, content: &str) -> MessageId {
-        self.opened
-            .inbox
-            .accept(new_message("x", content))
-            .await
-            .unwrap()
-            .message
+        self.opened.inbox.accept(new_message("x", content)).await.unwrap().message
     }
 
     async fn state(&self, message: MessageId) -> MessageState {
@@ -136,9 +116,6 @@ impl Daemon {
 
     async fn begin(&self, batch: u64, messages: &[MessageId]) -> Result<(), InboxError> {
         let now = ccmux_policy::UnixMs(100);
-        self.opened
-            .inbox
-            .begin_batch(BatchId(batch), messages.to_vec(), Mark::default(), now)
-            .await
+        self.opened.inbox.begin_batch(BatchId(batch), messages.to_vec(), Mark::default(), now).await
     }
 }

@@ -193,8 +193,7 @@ impl Writer {
 
     fn tell_news(&mut self) {
         let News { events, changed } = std::mem::take(&mut self.news);
-        self.status
-            .send_if_modified(|status| std::mem::replace(status, self.queue) != self.queue);
+        self.status.send_if_modified(|status| std::mem::replace(status, self.queue) != self.queue);
         for event in events {
             if let Event::MessageAccepted(message) = &event {
                 tracing::info!(event = "message.accepted", id = %message.id, channel = %message.channel, bytes = message.bytes);

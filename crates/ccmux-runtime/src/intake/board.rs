@@ -25,11 +25,7 @@ impl ChannelBoard {
     /// Sets the state of one channel: `open`, or why not.
     pub(super) fn set(&self, name: &ChannelName, direction: Direction, state: &str) {
         self.0.send_if_modified(|list| {
-            let wanted = ChannelStatus {
-                name: name.clone(),
-                direction,
-                state: state.to_owned(),
-            };
+            let wanted = ChannelStatus { name: name.clone(), direction, state: state.to_owned() };
             match list.binary_search_by(|entry| (&entry.name, entry.direction).cmp(&(name, direction))) {
                 Ok(at) if list[at] == wanted => false,
                 Ok(at) => {

@@ -28,7 +28,7 @@ pub struct OpenFifo {
 #[derive(Debug, thiserror::Error)]
 pub enum FifoRefused {
     /// What `echo >` leaves when the FIFO is missing.
-    #[error("a regular file, not a FIFO: its lines are not read yet; move it away and mkfifo that name")]
+    #[error("a regular file, not a FIFO: move it away and mkfifo that name")]
     RegularFile,
     /// Symbolic link, directory, device, socket.
     #[error("{0}, not a FIFO: remove it and mkfifo that name")]
@@ -99,21 +99,13 @@ fn refused_kind(found: &Metadata) -> Option<FifoRefused> {
 
 fn open(path: &Path, write: bool) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    OpenOptions::new()
-        .read(true)
-        .write(write)
-        .custom_flags(flags.bits())
-        .open(path)
+    OpenOptions::new().read(true).write(write).custom_flags(flags.bits()).open(path)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn open_writer(path: &Path, reader: &Metadata) -> Result<File, FifoRefused> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let writer = OpenOptions::new()
-        .write(true)
-        .custom_flags(flags.bits())
-        .open(path)
-        .map_err(gone_or)?;
+    let writer = OpenOptions::new().write(true).custom_flags(flags.bits()).open(path).map_err(gone_or)?;
     match FileId::from(&writer.metadata()?) == FileId::from(reader) {
         true => Ok(writer),
         false => Err(FifoRefused::Gone),

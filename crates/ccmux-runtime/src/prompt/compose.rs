@@ -43,10 +43,7 @@ pub fn size(part: &Part<'_>) -> Size {
     let mut text = String::new();
     push_part(&mut text, part, 0);
     let rows = text.split('\n').count();
-    Size {
-        bytes: text.len() as u64 + 1,
-        rows: u32::try_from(rows).unwrap_or(u32::MAX),
-    }
+    Size { bytes: text.len() as u64 + 1, rows: u32::try_from(rows).unwrap_or(u32::MAX) }
 }
 
 fn push_part(text: &mut String, part: &Part<'_>, utc_offset_s: i32) {

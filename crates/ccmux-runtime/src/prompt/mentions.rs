@@ -27,9 +27,7 @@ fn is_mention(after: &str, exists: &dyn Fn(&str) -> bool) -> bool {
 
 /// `server:resource`.
 fn names_server(token: &str) -> bool {
-    token
-        .split_once(':')
-        .is_some_and(|(server, _)| !server.is_empty())
+    token.split_once(':').is_some_and(|(server, _)| !server.is_empty())
 }
 
 /// The token, and what is left of it without punctuation at its end or a `#L1-9` behind it.

@@ -13,9 +13,7 @@ pub fn pieces(text: &str) -> Vec<String> {
     let mut cutter = Cutter::default();
     for grapheme in text.graphemes(true) {
         if units(grapheme) > MAX_UNITS {
-            grapheme
-                .char_indices()
-                .for_each(|(at, c)| cutter.push(&grapheme[at..at + c.len_utf8()]));
+            grapheme.char_indices().for_each(|(at, c)| cutter.push(&grapheme[at..at + c.len_utf8()]));
         } else {
             cutter.push(grapheme);
         }

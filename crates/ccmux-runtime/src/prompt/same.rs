@@ -20,9 +20,7 @@ pub fn contains_prompt(reported: &str, ours: &str) -> bool {
         (at == 0 || reported[..at].ends_with('\n'))
             && (end == reported.len() || reported[end..].starts_with('\n'))
     };
-    reported
-        .match_indices(ours.as_str())
-        .any(|(at, _)| whole_lines(at))
+    reported.match_indices(ours.as_str()).any(|(at, _)| whole_lines(at))
 }
 
 /// Without what is invisible, NFC, blanks at line ends gone, `<\/` undone. Blanks inside and at line starts count.

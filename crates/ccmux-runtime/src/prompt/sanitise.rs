@@ -39,11 +39,7 @@ fn unify_newlines(raw: &str) -> String {
 
 /// A backslash at the end would turn Enter into a newline.
 fn close(text: &str) -> String {
-    if text.ends_with('\\') {
-        format!("{text} ")
-    } else {
-        text.to_owned()
-    }
+    if text.ends_with('\\') { format!("{text} ") } else { text.to_owned() }
 }
 
 /// Never kept, whatever stands around it.
@@ -93,9 +89,5 @@ fn joins_emoji(before: &[char]) -> bool {
 
 /// A letter of a script that joins at the end, with or without marks.
 fn joins_letters(before: &[char]) -> bool {
-    before
-        .iter()
-        .rev()
-        .find(|c| !is_joining_mark(**c))
-        .is_some_and(|letter| is_joining(*letter))
+    before.iter().rev().find(|c| !is_joining_mark(**c)).is_some_and(|letter| is_joining(*letter))
 }

@@ -76,12 +76,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn part<'a>(label: &'a str, content: &'a str) -> Part<'a> {
-    Part {
-        at_wall: UnixMs(52_200_000),
-        label,
-        content,
-        redelivered: false,
-    }
+    Part { at_wall: UnixMs(52_200_000), label, content, redelivered: false }
 }
 
 proptest! {
@@ -199,10 +194,7 @@ fn joiners_stay_where_claude_keeps_them() {
 
 #[test]
 fn joiners_go_where_claude_drops_them() {
-    assert_eq!(
-        sanitise("a\u{200d}b 😀\u{200d}a 1\u{fe0f}2 漢\u{e0100}"),
-        "ab 😀a 12 漢"
-    );
+    assert_eq!(sanitise("a\u{200d}b 😀\u{200d}a 1\u{fe0f}2 漢\u{e0100}"), "ab 😀a 12 漢");
     assert_eq!(sanitise("😀\u{200d}\u{200d}😀"), "😀\u{200d}😀");
 }
 
@@ -227,24 +219,15 @@ fn a_prompt_has_one_head_a_message_and_indents_the_rest() {
         redelivered: true,
     };
     let prompt = compose(&[part("telegram", "green?"), late], &|_| 3600);
-    assert_eq!(
-        prompt,
-        "[15:30 telegram] green?\n[15:31 cron] (redelivered) nightly\n  \n  2 failures"
-    );
+    assert_eq!(prompt, "[15:30 telegram] green?\n[15:31 cron] (redelivered) nightly\n  \n  2 failures");
 }
 
 #[test]
 fn the_hour_is_the_one_at_that_moment() {
-    let night = Part {
-        at_wall: UnixMs(0),
-        ..part("x", "y")
-    };
+    let night = Part { at_wall: UnixMs(0), ..part("x", "y") };
     assert_eq!(compose(&[night], &|_| -1800), "[23:30 x] y");
     let offset = |at: UnixMs| if at.0 == 0 { 3600 } else { 7200 };
-    let day = Part {
-        at_wall: UnixMs(86_400_000),
-        ..night
-    };
+    let day = Part { at_wall: UnixMs(86_400_000), ..night };
     assert_eq!(compose(&[night, day], &offset), "[01:00 x] y\n[02:00 x] y");
 }
 
@@ -259,10 +242,7 @@ fn a_mention_of_what_exists_is_disarmed() {
         ("\u{3000}@notes.md", "\u{3000}＠notes.md"),
         ("@\"a b.md\"", "＠\"a b.md\""),
         ("@github:issue://7", "＠github:issue://7"),
-        (
-            "me@notes.md (@notes.md \"@notes.md",
-            "me@notes.md (@notes.md \"@notes.md",
-        ),
+        ("me@notes.md (@notes.md \"@notes.md", "me@notes.md (@notes.md \"@notes.md"),
         ("@nobody @ @@notes.md", "@nobody @ @@notes.md"),
     ];
     for (text, safe) in cases {

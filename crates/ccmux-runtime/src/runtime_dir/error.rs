@@ -104,11 +104,7 @@ pub enum RuntimeDirError {
 
 impl RuntimeDirError {
     pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io {
-            what,
-            path: path.to_owned(),
-            source,
-        }
+        Self::Io { what, path: path.to_owned(), source }
     }
 
     /// The exit code of `ccmuxd`: 1 if another daemon is there, 73 if something was refused.

@@ -31,9 +31,6 @@ impl FileId {
 
 impl From<&Metadata> for FileId {
     fn from(metadata: &Metadata) -> Self {
-        Self {
-            dev: metadata.dev(),
-            ino: metadata.ino(),
-        }
+        Self { dev: metadata.dev(), ino: metadata.ino() }
     }
 }

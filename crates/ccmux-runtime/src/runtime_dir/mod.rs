@@ -80,11 +80,7 @@ impl RuntimeDir {
     pub fn claim(path: &Path) -> Result<Self, RuntimeDirError> {
         let path = private_dir::plain_path(path)?;
         let held = Held::claim(&path, LOCK_PATIENCE)?;
-        Ok(Self {
-            path,
-            held: Mutex::new(held),
-            lost_sockets: watch::Sender::new(0),
-        })
+        Ok(Self { path, held: Mutex::new(held), lost_sockets: watch::Sender::new(0) })
     }
 
     /// Where it is: absolute, without a trailing slash.
@@ -162,22 +158,13 @@ impl Held {
         private_dir::lock(&dir, path, patience, || pid_file::holder(&pid_path))?;
         let dir_id = FileId::of_file(&dir).map_err(|error| RuntimeDirError::io("look at", path, error))?;
         let pid_file = PidFile::claim(&pid_path)?;
-        Ok(Self {
-            _dir: dir,
-            dir_id,
-            pid_file,
-            sockets: Vec::new(),
-            released: false,
-        })
+        Ok(Self { _dir: dir, dir_id, pid_file, sockets: Vec::new(), released: false })
     }
 
     fn restore(&mut self, path: &Path) -> Result<Restored, RuntimeDirError> {
         if FileId::of_path(path) != Some(self.dir_id) {
             let sockets = std::mem::take(&mut self.sockets);
-            *self = Self {
-                sockets,
-                ..Self::claim(path, Duration::ZERO)?
-            };
+            *self = Self { sockets, ..Self::claim(path, Duration::ZERO)? };
             return Ok(Restored::Remade);
         }
         if !self.pid_file.is_in_place() {
@@ -223,6 +210,16 @@ impl StateDir {
         let dir = private_dir::open(&path, STATE_VARIABLE)?;
         private_dir::lock(&dir, &path, LOCK_PATIENCE, || None)?;
         Ok(Self { path, _dir: dir })
+    }
+
+    /// Makes a private directory in it, or checks the one that is there.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub fn subdirectory(&self, name: &str) -> Result<PathBuf, RuntimeDirError> {
+        let path = self.path.join(name);
+        private_dir::open(&path, STATE_VARIABLE)?;
+        Ok(path)
     }
 
     /// Where it is: absolute, without a trailing slash.

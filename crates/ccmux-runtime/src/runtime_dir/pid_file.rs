@@ -33,11 +33,7 @@ impl PidFile {
         lock(&mut file, path)?;
         write_pid(&mut file).map_err(|error| RuntimeDirError::io("write", path, error))?;
         let id = FileId::of_file(&file).map_err(|error| RuntimeDirError::io("look at", path, error))?;
-        Ok(Self {
-            path: path.to_owned(),
-            _file: file,
-            id,
-        })
+        Ok(Self { path: path.to_owned(), _file: file, id })
     }
 
     pub(super) fn is_in_place(&self) -> bool {
@@ -63,19 +59,12 @@ pub(super) fn holder(path: &Path) -> Option<i32> {
 fn open(path: &Path, write: bool) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(write)
-        .create(write)
-        .truncate(false)
-        .mode(0o600);
+    options.read(true).write(write).create(write).truncate(false).mode(0o600);
     options.custom_flags(flags.bits()).open(path)
 }
 
 fn check(file: &File, path: &Path) -> Result<(), RuntimeDirError> {
-    let found = file
-        .metadata()
-        .map_err(|error| RuntimeDirError::io("look at", path, error))?;
+    let found = file.metadata().map_err(|error| RuntimeDirError::io("look at", path, error))?;
     let what = if !found.is_file() {
         "no regular file".to_owned()
     } else if found.uid() != Uid::effective().as_raw() {
@@ -85,10 +74,7 @@ fn check(file: &File, path: &Path) -> Result<(), RuntimeDirError> {
     } else {
         return Ok(());
     };
-    Err(RuntimeDirError::InTheWay {
-        path: path.to_owned(),
-        what,
-    })
+    Err(RuntimeDirError::InTheWay { path: path.to_owned(), what })
 }
 
 fn lock(file: &mut File, path: &Path) -> Result<(), RuntimeDirError> {
@@ -105,13 +91,8 @@ fn lock(file: &mut File, path: &Path) -> Result<(), RuntimeDirError> {
 
 fn held_by(file: &mut File, path: &Path) -> RuntimeDirError {
     match read_pid(file) {
-        Some(pid) => RuntimeDirError::AlreadyRunning {
-            pid,
-            dir: path.parent().unwrap_or(path).to_owned(),
-        },
-        None => RuntimeDirError::Locked {
-            path: path.to_owned(),
-        },
+        Some(pid) => RuntimeDirError::AlreadyRunning { pid, dir: path.parent().unwrap_or(path).to_owned() },
+        None => RuntimeDirError::Locked { path: path.to_owned() },
     }
 }
 

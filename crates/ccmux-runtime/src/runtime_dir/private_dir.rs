@@ -35,10 +35,7 @@ pub(super) fn make_parents(path: &Path) -> Result<(), RuntimeDirError> {
 pub(super) fn open(path: &Path, variable: &'static str) -> Result<File, RuntimeDirError> {
     make(path, variable)?;
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path);
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
     let dir = opened.map_err(|error| explain(path, variable, error))?;
     check(&dir, path, variable)?;
     Ok(dir)
@@ -48,10 +45,9 @@ fn make(path: &Path, variable: &'static str) -> Result<(), RuntimeDirError> {
     match DirBuilder::new().mode(PRIVATE).create(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(RuntimeDirError::NoParent {
-            path: path.to_owned(),
-            variable,
-        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(RuntimeDirError::NoParent { path: path.to_owned(), variable })
+        }
         Err(error) => Err(RuntimeDirError::io("make", path, error)),
     }
 }
@@ -62,26 +58,18 @@ fn explain(path: &Path, variable: &'static str, error: io::Error) -> RuntimeDirE
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => RuntimeDirError::Symlink { path, variable },
         Ok(found) if !found.is_dir() => RuntimeDirError::NotADirectory { path, variable },
-        Ok(found) if found.uid() != Uid::effective().as_raw() => RuntimeDirError::Foreign {
-            path,
-            uid: found.uid(),
-            variable,
-        },
+        Ok(found) if found.uid() != Uid::effective().as_raw() => {
+            RuntimeDirError::Foreign { path, uid: found.uid(), variable }
+        }
         _ => RuntimeDirError::io("open", &path, error),
     }
 }
 
 fn check(dir: &File, path: &Path, variable: &'static str) -> Result<(), RuntimeDirError> {
-    let found = dir
-        .metadata()
-        .map_err(|error| RuntimeDirError::io("look at", path, error))?;
+    let found = dir.metadata().map_err(|error| RuntimeDirError::io("look at", path, error))?;
     let (path, mode) = (path.to_owned(), found.mode() & 0o7777);
     if found.uid() != Uid::effective().as_raw() {
-        return Err(RuntimeDirError::Foreign {
-            path,
-            uid: found.uid(),
-            variable,
-        });
+        return Err(RuntimeDirError::Foreign { path, uid: found.uid(), variable });
     }
     if mode & OTHERS != 0 {
         return Err(RuntimeDirError::OpenToOthers { path, mode, variable });
@@ -104,15 +92,10 @@ pub(super) fn lock(
             Err(TryLockError::WouldBlock) => {}
         }
         if let Some(pid) = daemon() {
-            return Err(RuntimeDirError::AlreadyRunning {
-                pid,
-                dir: path.to_owned(),
-            });
+            return Err(RuntimeDirError::AlreadyRunning { pid, dir: path.to_owned() });
         }
         if Instant::now() >= deadline {
-            return Err(RuntimeDirError::Locked {
-                path: path.to_owned(),
-            });
+            return Err(RuntimeDirError::Locked { path: path.to_owned() });
         }
         thread::sleep(LOCK_RETRY);
     }

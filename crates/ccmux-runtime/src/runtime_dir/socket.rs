@@ -48,13 +48,7 @@ pub(super) fn bind_private(path: &Path) -> Result<(UnixListener, BoundSocket), R
         let _ = fs::remove_file(&private);
     }
     let (listener, id) = bound.map_err(|error| RuntimeDirError::io("bind", path, error))?;
-    Ok((
-        listener,
-        BoundSocket {
-            path: path.to_owned(),
-            id,
-        },
-    ))
+    Ok((listener, BoundSocket { path: path.to_owned(), id }))
 }
 
 fn bind(private: &Path, path: &Path) -> io::Result<(UnixListener, FileId)> {
@@ -71,11 +65,7 @@ fn bind(private: &Path, path: &Path) -> io::Result<(UnixListener, FileId)> {
 fn check_length(path: &Path) -> Result<(), RuntimeDirError> {
     let length = path.as_os_str().as_bytes().len();
     if length > PATH_LIMIT {
-        return Err(RuntimeDirError::SocketPathTooLong {
-            path: path.to_owned(),
-            length,
-            limit: PATH_LIMIT,
-        });
+        return Err(RuntimeDirError::SocketPathTooLong { path: path.to_owned(), length, limit: PATH_LIMIT });
     }
     Ok(())
 }
@@ -92,8 +82,5 @@ fn check_replaceable(path: &Path) -> Result<(), RuntimeDirError> {
     } else {
         return Ok(());
     };
-    Err(RuntimeDirError::InTheWay {
-        path: path.to_owned(),
-        what,
-    })
+    Err(RuntimeDirError::InTheWay { path: path.to_owned(), what })
 }

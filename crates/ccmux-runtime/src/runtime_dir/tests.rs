@@ -23,10 +23,7 @@ fn mode(path: &Path) -> u32 {
 fn refusal(path: &Path) -> RuntimeDirError {
     let error = RuntimeDir::claim(path).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains(path.to_str().unwrap().trim_end_matches(['/', '.'])),
-        "names the path: {text}"
-    );
+    assert!(text.contains(path.to_str().unwrap().trim_end_matches(['/', '.'])), "names the path: {text}");
     assert_eq!(text.lines().count(), 1, "{text}");
     error
 }
@@ -37,10 +34,7 @@ fn the_directory_is_made_private_with_a_pid_file() {
     let dir = RuntimeDir::claim(&path).unwrap();
     assert_eq!(mode(&path), 0o700);
     let pid_file = path.join(PID_FILE);
-    assert_eq!(
-        fs::read_to_string(&pid_file).unwrap().trim(),
-        std::process::id().to_string()
-    );
+    assert_eq!(fs::read_to_string(&pid_file).unwrap().trim(), std::process::id().to_string());
     assert_eq!(mode(&pid_file), 0o600);
     dir.release();
     assert!(!pid_file.exists());
@@ -63,22 +57,12 @@ fn a_symbolic_link_is_refused_with_and_without_a_slash() {
     fs::set_permissions(keep.path().join("real"), Permissions::from_mode(0o700)).unwrap();
     symlink(keep.path().join("real"), &path).unwrap();
     for path in [path.clone(), path.join(""), path.join(".")] {
-        assert!(
-            matches!(refusal(&path), RuntimeDirError::Symlink { .. }),
-            "{path:?}"
-        );
+        assert!(matches!(refusal(&path), RuntimeDirError::Symlink { .. }), "{path:?}");
     }
-    assert_eq!(
-        keep.path().join("real").read_dir().unwrap().count(),
-        0,
-        "nothing was made behind it"
-    );
+    assert_eq!(keep.path().join("real").read_dir().unwrap().count(), 0, "nothing was made behind it");
     fs::remove_file(&path).unwrap();
     symlink("/no/such/place", &path).unwrap();
-    assert!(
-        matches!(refusal(&path), RuntimeDirError::Symlink { .. }),
-        "a dangling one"
-    );
+    assert!(matches!(refusal(&path), RuntimeDirError::Symlink { .. }), "a dangling one");
 }
 
 #[test]
@@ -97,10 +81,7 @@ fn a_directory_open_to_others_is_refused_and_left_alone() {
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(open)).unwrap();
         let error = refusal(&path);
-        assert!(
-            matches!(error, RuntimeDirError::OpenToOthers { mode, .. } if mode == open),
-            "{error}"
-        );
+        assert!(matches!(error, RuntimeDirError::OpenToOthers { mode, .. } if mode == open), "{error}");
         assert_eq!(mode(&path), open);
         assert_eq!(path.read_dir().unwrap().count(), 0);
     }
@@ -135,16 +116,10 @@ fn a_second_daemon_is_told_who_runs_and_disturbs_nothing() {
     let _listener = first.bind_socket(&path.join("control.sock")).unwrap();
     let error = RuntimeDir::claim(&path).unwrap_err();
     let own_pid = std::process::id() as i32;
-    assert!(
-        matches!(error, RuntimeDirError::AlreadyRunning { pid, .. } if pid == own_pid),
-        "{error}"
-    );
+    assert!(matches!(error, RuntimeDirError::AlreadyRunning { pid, .. } if pid == own_pid), "{error}");
     assert_eq!(error.exit_code(), 1);
     assert!(UnixStream::connect(path.join("control.sock")).is_ok());
-    assert_eq!(
-        fs::read_to_string(path.join(PID_FILE)).unwrap().trim(),
-        own_pid.to_string()
-    );
+    assert_eq!(fs::read_to_string(path.join(PID_FILE)).unwrap().trim(), own_pid.to_string());
     assert_eq!(first.restore().unwrap(), Restored::Intact);
     drop(first);
     RuntimeDir::claim(&path).expect("free again");
@@ -186,11 +161,7 @@ fn a_fifo_is_made_once_and_kept() {
     assert_eq!(mode(&path.join("in")), 0o600);
     assert!(!dir.make_fifo("in").unwrap());
     dir.release();
-    assert_eq!(
-        FileId::of_path(&path.join("in")),
-        Some(FileId::from(&made)),
-        "FIFOs stay"
-    );
+    assert_eq!(FileId::of_path(&path.join("in")), Some(FileId::from(&made)), "FIFOs stay");
 }
 
 #[test]
@@ -207,11 +178,7 @@ fn a_socket_is_private_works_and_goes_at_the_end() {
     listener.set_nonblocking(false).unwrap();
     listener.accept().unwrap().0.read_to_string(&mut text).unwrap();
     assert_eq!(text, "hi");
-    let names: Vec<_> = path
-        .read_dir()
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let names: Vec<_> = path.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "no private name is left: {names:?}");
     dir.release();
     assert_eq!(path.read_dir().unwrap().count(), 0);
@@ -233,10 +200,7 @@ fn a_path_too_long_for_a_socket_is_told_with_the_remedy() {
     let path = keep.path().join("x".repeat(100));
     let dir = RuntimeDir::claim(&path).unwrap();
     let error = dir.bind_socket(&path.join("control.sock")).unwrap_err();
-    assert!(
-        matches!(error, RuntimeDirError::SocketPathTooLong { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, RuntimeDirError::SocketPathTooLong { .. }), "{error}");
     assert!(error.to_string().contains("CCMUX_RUNTIME_DIR"), "{error}");
 }
 
@@ -262,10 +226,7 @@ fn a_vanished_directory_is_made_and_held_again() {
     assert_eq!(dir.restore().unwrap(), Restored::Remade);
     assert!(lost.has_changed().unwrap());
     lost.mark_unchanged();
-    assert!(matches!(
-        RuntimeDir::claim(&path),
-        Err(RuntimeDirError::AlreadyRunning { .. })
-    ));
+    assert!(matches!(RuntimeDir::claim(&path), Err(RuntimeDirError::AlreadyRunning { .. })));
     let _listener = dir.bind_socket(&path.join("control.sock")).unwrap();
     assert_eq!(dir.restore().unwrap(), Restored::Intact);
     assert!(!lost.has_changed().unwrap());
@@ -318,8 +279,5 @@ fn the_state_directory_is_made_with_its_parents_and_held() {
     drop(state);
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
     let error = StateDir::claim(&path).unwrap_err().to_string();
-    assert!(
-        error.contains("CCMUX_STATE_DIR") && error.contains("0755"),
-        "{error}"
-    );
+    assert!(error.contains("CCMUX_STATE_DIR") && error.contains("0755"), "{error}");
 }

@@ -24,11 +24,8 @@ pub fn box_holds(prompt_box: Option<&PromptBox>, text: &str) -> BoxHolds {
 
 fn is_ours(found: &PromptBox, text: &str) -> bool {
     let doubtful = text.chars().any(is_doubtful);
-    let rest = if doubtful {
-        before_doubtful_tail(text, &found.rows)
-    } else {
-        before_tail(text, &found.rows)
-    };
+    let rest =
+        if doubtful { before_doubtful_tail(text, &found.rows) } else { before_tail(text, &found.rows) };
     let hides = found.cut_above || found.hidden_above > 0;
     let ends_so = rest.is_some_and(|rest| rest.is_empty() != hides);
     ends_so && found.hidden_below == 0 && counts(found, text, doubtful)
@@ -40,11 +37,7 @@ fn counts(found: &PromptBox, text: &str, doubtful: bool) -> bool {
     let hidden = usize::try_from(found.hidden_above).unwrap_or(usize::MAX);
     let rows = hidden.saturating_add(found.rows.len());
     let off = tolerance(ours, doubtful);
-    if found.cut_above {
-        ours + off > rows
-    } else {
-        rows.abs_diff(ours) <= off
-    }
+    if found.cut_above { ours + off > rows } else { rows.abs_diff(ours) <= off }
 }
 
 /// How far the count of rows may be off. Measured: not at all, but where Claude's idea of an emoji's width differs.
@@ -56,19 +49,13 @@ fn tolerance(rows: usize, doubtful: bool) -> usize {
 fn before_tail(text: &str, rows: &[String]) -> Option<String> {
     let text: String = text.nfc().collect();
     let taken = |rest, row: &String| str::strip_suffix(str::trim_end(rest), row.trim());
-    rows.iter()
-        .rev()
-        .try_fold(text.as_str(), taken)
-        .map(|rest| rest.trim().to_owned())
+    rows.iter().rev().try_fold(text.as_str(), taken).map(|rest| rest.trim().to_owned())
 }
 
 /// The same where the terminal is not exact: blanks are free everywhere, and what may vanish may be missing.
 fn before_doubtful_tail(text: &str, rows: &[String]) -> Option<String> {
     let mut ours = comparable(text);
-    let shown = rows
-        .iter()
-        .rev()
-        .flat_map(|row| comparable(row).into_iter().rev());
+    let shown = rows.iter().rev().flat_map(|row| comparable(row).into_iter().rev());
     for c in shown {
         take_last(&mut ours, c)?;
     }
@@ -88,9 +75,7 @@ fn take_last(ours: &mut Vec<char>, c: char) -> Option<()> {
 
 /// The characters that take a column; a letter without its marks.
 fn comparable(text: &str) -> Vec<char> {
-    text.nfd()
-        .filter(|c| !c.is_whitespace() && !takes_no_column(*c))
-        .collect()
+    text.nfd().filter(|c| !c.is_whitespace() && !takes_no_column(*c)).collect()
 }
 
 fn takes_no_column(c: char) -> bool {

@@ -74,10 +74,7 @@ fn with_box(rules: &Rules, rows: &[Row], found: Found) -> Screen {
     let hints = &above[above.len().saturating_sub(HINT_ROWS)..];
     let says = |patterns: &[regex::Regex]| fits(hints, patterns) || fits(below, patterns);
     let dialog = overlay(rules, &found, above, below);
-    let queued = found
-        .placeholder_text
-        .as_deref()
-        .is_some_and(|text| rules.queued_placeholder(text));
+    let queued = found.placeholder_text.as_deref().is_some_and(|text| rules.queued_placeholder(text));
     let busy = fits(below, rules.busy_below()) || fits(above, rules.busy_above());
     let class = match (&dialog, queued, busy) {
         (Some(_), _, _) => ScreenClass::Dialog,
@@ -103,31 +100,16 @@ fn overlay(rules: &Rules, found: &Found, above: &[Row], below: &[Row]) -> Option
     }
     let overlaid = fits(below, rules.overlay_below())
         || fits(above, rules.overlay_above())
-        || found
-            .placeholder_text
-            .as_deref()
-            .is_some_and(|text| rules.overlay_placeholder(text));
-    let name = || {
-        rules
-            .dialog(below)
-            .or_else(|| rules.dialog(above))
-            .unwrap_or("overlay")
-    };
+        || found.placeholder_text.as_deref().is_some_and(|text| rules.overlay_placeholder(text));
+    let name = || rules.dialog(below).or_else(|| rules.dialog(above)).unwrap_or("overlay");
     overlaid.then(|| name().to_owned())
 }
 
 /// No box: a dialog, or something new.
 fn without_box(rules: &Rules, rows: &[Row]) -> Screen {
     let dialog = rules.dialog(rows).map(str::to_owned);
-    let class = if dialog.is_some() {
-        ScreenClass::Dialog
-    } else {
-        ScreenClass::Unknown
-    };
-    Screen {
-        dialog,
-        ..plain(class)
-    }
+    let class = if dialog.is_some() { ScreenClass::Dialog } else { ScreenClass::Unknown };
+    Screen { dialog, ..plain(class) }
 }
 
 /// The agent is gone; a box that it left on the screen is none.
@@ -136,14 +118,7 @@ fn gone() -> Screen {
 }
 
 fn plain(class: ScreenClass) -> Screen {
-    Screen {
-        class,
-        prompt_box: None,
-        dialog: None,
-        press_enter: false,
-        stashed: false,
-        vim_normal: false,
-    }
+    Screen { class, prompt_box: None, dialog: None, press_enter: false, stashed: false, vim_normal: false }
 }
 
 fn fits(rows: &[Row], patterns: &[regex::Regex]) -> bool {

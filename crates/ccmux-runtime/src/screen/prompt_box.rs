@@ -92,19 +92,11 @@ pub(super) fn find(rules: &Rules, rows: &[Row]) -> Option<Found> {
     };
     // Without a top rule only a text can prove that it is a box.
     let proved = top.is_some() || prompt_box.rows.iter().any(|row| !row.trim().is_empty());
-    proved.then_some(Found {
-        prompt_box,
-        sign,
-        placeholder_text,
-        top: top.unwrap_or(0),
-        bottom,
-    })
+    proved.then_some(Found { prompt_box, sign, placeholder_text, top: top.unwrap_or(0), bottom })
 }
 
 fn label(rules: &BoxRules, rule: &Row) -> String {
-    rule.text
-        .trim_matches(|c| c == rules.rule_glyph || c == ' ')
-        .to_owned()
+    rule.text.trim_matches(|c| c == rules.rule_glyph || c == ' ').to_owned()
 }
 
 fn is_rule(rules: &BoxRules, row: &Row) -> bool {
@@ -114,10 +106,7 @@ fn is_rule(rules: &BoxRules, row: &Row) -> bool {
 
 /// The columns of the screen: those of the widest rule. Other rows say little: terminals and tables disagree about emoji.
 fn screen_width(rules: &BoxRules, rows: &[Row]) -> Option<usize> {
-    rows.iter()
-        .filter(|row| is_rule(rules, row))
-        .map(|row| row.text.width())
-        .max()
+    rows.iter().filter(|row| is_rule(rules, row)).map(|row| row.text.width()).max()
 }
 
 /// Whether a rule reaches from edge to edge. A label may hold characters about whose width opinions differ.
@@ -128,10 +117,7 @@ fn spans(rule: &Row, width: usize) -> bool {
 }
 
 fn hidden(pattern: &regex::Regex, rule: &str) -> u32 {
-    pattern
-        .captures(rule)
-        .and_then(|found| found.get(1)?.as_str().parse().ok())
-        .unwrap_or(0)
+    pattern.captures(rule).and_then(|found| found.get(1)?.as_str().parse().ok()).unwrap_or(0)
 }
 
 fn sign(rules: &BoxRules, first: &Row, may_hide: bool) -> Option<Sign> {
@@ -150,10 +136,7 @@ fn text(rules: &BoxRules, inner: &[Row], sign: Sign) -> Option<Vec<Row>> {
     let signed = usize::from(sign != Sign::Hidden);
     let signs = || rules.signs.iter().chain(&rules.shell_signs);
     let first = inner.iter().take(signed).map(|row| {
-        let length = signs()
-            .filter(|s| row.text.starts_with(s.as_str()))
-            .map(|s| s.chars().count())
-            .max()?;
+        let length = signs().filter(|s| row.text.starts_with(s.as_str())).map(|s| s.chars().count()).max()?;
         Some(cut(row, length))
     });
     let further = inner.iter().skip(signed).map(|row| {
@@ -164,10 +147,7 @@ fn text(rules: &BoxRules, inner: &[Row], sign: Sign) -> Option<Vec<Row>> {
 }
 
 fn cut(row: &Row, chars: usize) -> Row {
-    Row {
-        text: row.text.chars().skip(chars).collect(),
-        looks: row.looks[chars..].to_vec(),
-    }
+    Row { text: row.text.chars().skip(chars).collect(), looks: row.looks[chars..].to_vec() }
 }
 
 /// The placeholder: one row whose first character is the cursor or dim, and all others dim.
@@ -183,24 +163,11 @@ fn placeholder(text: &[Row]) -> Option<String> {
 
 /// What was typed in a row: a dim tail is a hint of Claude's.
 fn typed(row: &Row) -> String {
-    let lit = row
-        .looks
-        .iter()
-        .rposition(|look| !look.dim)
-        .map_or(0, |last| last + 1);
+    let lit = row.looks.iter().rposition(|look| !look.dim).map_or(0, |last| last + 1);
     let dim_tail = lit < row.looks.len();
     // The hint's first character stands under the cursor.
-    let lit = if dim_tail && lit > 0 && row.looks[lit - 1].inverse {
-        lit - 1
-    } else {
-        lit
-    };
-    row.text
-        .chars()
-        .take(lit)
-        .collect::<String>()
-        .trim_end_matches(' ')
-        .to_owned()
+    let lit = if dim_tail && lit > 0 && row.looks[lit - 1].inverse { lit - 1 } else { lit };
+    row.text.chars().take(lit).collect::<String>().trim_end_matches(' ').to_owned()
 }
 
 /// The rows of what was typed: none under a placeholder, and one blank row is an empty box.

@@ -6,10 +6,8 @@ use serde::{Deserialize, Deserializer, de};
 use super::rows::Row;
 
 /// The rules that are built in, by profile.
-const BUILTIN: [(&str, &str); 1] = [(
-    "claude-code",
-    include_str!("../../../../config/agents/claude-code.toml"),
-)];
+const BUILTIN: [(&str, &str); 1] =
+    [("claude-code", include_str!("../../../../config/agents/claude-code.toml"))];
 
 /// Why there are no rules.
 #[derive(Debug, thiserror::Error)]
@@ -145,10 +143,7 @@ impl Rules {
     }
 
     pub(super) fn queued_placeholder(&self, text: &str) -> bool {
-        self.busy
-            .queued_placeholder
-            .iter()
-            .any(|pattern| pattern.is_match(text))
+        self.busy.queued_placeholder.iter().any(|pattern| pattern.is_match(text))
     }
 
     pub(super) fn press_enter(&self) -> &[Regex] {
@@ -172,10 +167,7 @@ impl Rules {
     }
 
     pub(super) fn overlay_placeholder(&self, text: &str) -> bool {
-        self.overlay
-            .placeholder
-            .iter()
-            .any(|pattern| pattern.is_match(text))
+        self.overlay.placeholder.iter().any(|pattern| pattern.is_match(text))
     }
 
     /// The first dialog rule that fits a row: rules in the file's order, so that the telling ones come first.
@@ -187,9 +179,7 @@ impl Rules {
     /// Whether the last row says that the agent is gone.
     pub(super) fn is_gone(&self, rows: &[Row], with_box: bool) -> bool {
         let says = |row: &Row| {
-            self.shell
-                .iter()
-                .any(|rule| (rule.over_box || !with_box) && any_fits(&rule.rows, row))
+            self.shell.iter().any(|rule| (rule.over_box || !with_box) && any_fits(&rule.rows, row))
         };
         rows.last().is_some_and(says)
     }

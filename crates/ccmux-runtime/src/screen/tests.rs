@@ -33,10 +33,7 @@ fn screen(name: &str) -> Screen {
 }
 
 fn expected(name: &str) -> &'static [ScreenClass] {
-    let kind = name
-        .strip_prefix("v197-")
-        .or(name.strip_prefix("v20-"))
-        .unwrap_or(name);
+    let kind = name.strip_prefix("v197-").or(name.strip_prefix("v20-")).unwrap_or(name);
     match kind.split('-').next().unwrap() {
         "ready" => &[ScreenClass::Ready],
         "draft" => &[ScreenClass::Draft],
@@ -62,11 +59,7 @@ fn every_fixture_has_the_class_that_its_name_says() {
 fn every_dialog_has_a_name_and_nothing_else_has() {
     for (name, ansi) in fixtures("ansi") {
         let screen = classify(&rules(), &ansi);
-        assert_eq!(
-            screen.dialog.is_some(),
-            screen.class == ScreenClass::Dialog,
-            "{name}"
-        );
+        assert_eq!(screen.dialog.is_some(), screen.class == ScreenClass::Dialog, "{name}");
     }
     let named = |name: &str| screen(name).dialog.unwrap();
     assert_eq!(named("dialog-permission-bash"), "permission");
@@ -84,21 +77,13 @@ fn every_dialog_has_a_name_and_nothing_else_has() {
 #[test]
 fn queued_input_is_seen() {
     assert_eq!(screen("generating-with-queued").class, ScreenClass::Queued);
-    assert_eq!(
-        screen("generating-status-lines-queued").class,
-        ScreenClass::Queued
-    );
+    assert_eq!(screen("generating-status-lines-queued").class, ScreenClass::Queued);
     assert_eq!(screen("generating-slow").class, ScreenClass::Busy);
 }
 
 #[test]
 fn a_status_line_without_the_hint_leaves_the_spinner() {
-    for name in [
-        "generating-slow",
-        "generating-bash",
-        "generating-api-retry",
-        "generating-slow-stop-hook",
-    ] {
+    for name in ["generating-slow", "generating-bash", "generating-api-retry", "generating-slow-stop-hook"] {
         let ansi = std::fs::read_to_string(folder().join(format!("{name}.ansi"))).unwrap();
         let hidden = ansi.replace(" · esc to interrupt", "");
         assert_ne!(hidden, ansi);
@@ -114,19 +99,11 @@ fn a_spinner_may_have_any_glyph_and_wording() {
         "⠋ Hm… (ctrl+c to interrupt · 5m 28s)",
         "🌀 So it goes… (2s · ↓ 9 tokens)",
     ] {
-        let ansi = format!(
-            "❯ hi\n\n{spinner}\n\n{}\n❯\u{a0}\n{}\n  status",
-            rule(60),
-            rule(60)
-        );
+        let ansi = format!("❯ hi\n\n{spinner}\n\n{}\n❯\u{a0}\n{}\n  status", rule(60), rule(60));
         assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Busy, "{spinner}");
     }
-    for done in [
-        "✻ Churned for 6s · done 10:59 PM",
-        "● I wonder…",
-        "  ✻ a quoted spinner…",
-        "❯ what now…",
-    ] {
+    for done in ["✻ Churned for 6s · done 10:59 PM", "● I wonder…", "  ✻ a quoted spinner…", "❯ what now…"]
+    {
         let ansi = format!("{done}\n\n{}\n❯\u{a0}\n{}\n  status", rule(60), rule(60));
         assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Ready, "{done}");
     }
@@ -145,13 +122,7 @@ fn facts_of_their_own_are_seen() {
 
 #[test]
 fn a_label_in_the_rule_is_read() {
-    assert!(
-        screen("generating-status-lines")
-            .prompt_box
-            .unwrap()
-            .label
-            .contains("ok")
-    );
+    assert!(screen("generating-status-lines").prompt_box.unwrap().label.contains("ok"));
     let ansi = format!("─── 修正 🎉 {}\n❯\u{a0}\n{}\n  status", rule(48), rule(60));
     assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Ready);
 }
@@ -167,11 +138,7 @@ fn a_scrolled_box_says_how_much_is_hidden() {
 #[test]
 fn a_text_of_ours_is_ours_in_every_width() {
     for (name, sent) in fixtures("sent") {
-        assert_eq!(
-            box_holds(screen(&name).prompt_box.as_ref(), &sent),
-            BoxHolds::Ours,
-            "{name}"
-        );
+        assert_eq!(box_holds(screen(&name).prompt_box.as_ref(), &sent), BoxHolds::Ours, "{name}");
     }
 }
 
@@ -197,24 +164,15 @@ fn a_changed_text_is_foreign() {
 #[test]
 fn what_a_human_did_to_our_text_is_foreign() {
     for (name, sent) in fixtures("foreign") {
-        assert_eq!(
-            box_holds(screen(&name).prompt_box.as_ref(), &sent),
-            BoxHolds::Foreign,
-            "{name}"
-        );
+        assert_eq!(box_holds(screen(&name).prompt_box.as_ref(), &sent), BoxHolds::Foreign, "{name}");
     }
 }
 
 #[test]
 fn a_text_with_another_beginning_out_of_sight_is_foreign() {
     let found = screen("draft-scrolled-lines-160x48").prompt_box;
-    let (_, sent) = fixtures("sent")
-        .remove_entry("draft-scrolled-lines-160x48")
-        .unwrap();
-    assert_eq!(
-        box_holds(found.as_ref(), &format!("one line more\n{sent}")),
-        BoxHolds::Foreign
-    );
+    let (_, sent) = fixtures("sent").remove_entry("draft-scrolled-lines-160x48").unwrap();
+    assert_eq!(box_holds(found.as_ref(), &format!("one line more\n{sent}")), BoxHolds::Foreign);
     let (_, shorter) = sent.split_once('\n').unwrap();
     assert_eq!(box_holds(found.as_ref(), shorter), BoxHolds::Foreign);
 }
@@ -239,16 +197,8 @@ fn a_blank_more_or_less_in_a_row_is_foreign() {
 
 #[test]
 fn an_empty_box_a_placeholder_and_no_box_hold_nothing() {
-    for name in [
-        "ready-default",
-        "generating-with-queued",
-        "dialog-askuserquestion",
-    ] {
-        assert_eq!(
-            box_holds(screen(name).prompt_box.as_ref(), "[10:00 x] a"),
-            BoxHolds::Nothing,
-            "{name}"
-        );
+    for name in ["ready-default", "generating-with-queued", "dialog-askuserquestion"] {
+        assert_eq!(box_holds(screen(name).prompt_box.as_ref(), "[10:00 x] a"), BoxHolds::Nothing, "{name}");
     }
 }
 
@@ -258,14 +208,9 @@ fn rule(columns: usize) -> String {
 
 #[test]
 fn a_box_that_a_message_quotes_is_no_box() {
-    let quoted = format!(
-        "❯ look:\n  {0}\n  ❯\u{a0}\n  {0}\n  ⏵⏵ bypass permissions on",
-        rule(58)
-    );
-    let dialog = format!(
-        "{quoted}\n{}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel",
-        rule(60)
-    );
+    let quoted = format!("❯ look:\n  {0}\n  ❯\u{a0}\n  {0}\n  ⏵⏵ bypass permissions on", rule(58));
+    let dialog =
+        format!("{quoted}\n{}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel", rule(60));
     assert_eq!(classify(&rules(), &dialog).class, ScreenClass::Dialog);
     assert_eq!(classify(&rules(), &quoted).class, ScreenClass::Unknown);
 }
@@ -279,11 +224,9 @@ fn a_dialog_that_a_message_quotes_is_no_dialog() {
 
 #[test]
 fn a_box_over_a_dialog_is_not_ready() {
-    for below in [
-        "  Esc to cancel · Tab to amend",
-        "  ❯ 1. Yes\n    2. No",
-        "  Enter to confirm · Esc to cancel",
-    ] {
+    for below in
+        ["  Esc to cancel · Tab to amend", "  ❯ 1. Yes\n    2. No", "  Enter to confirm · Esc to cancel"]
+    {
         let ansi = format!("{0}\n❯\u{a0}\n{0}\n{below}", rule(60));
         assert_eq!(classify(&rules(), &ansi).class, ScreenClass::Dialog, "{below}");
     }
@@ -310,28 +253,18 @@ fn a_shell_or_nothing_is_never_ready() {
     let left = format!("{0}\n❯\u{a0}\n{0}\n  status\nuser@host:~$", rule(60));
     assert_eq!(classify(&rules(), &left).class, ScreenClass::Shell);
     let status = format!("{0}\n❯\u{a0}\n{0}\nctx 12%", rule(60));
-    assert_eq!(
-        classify(&rules(), &status).class,
-        ScreenClass::Ready,
-        "a status line without padding"
-    );
-    let dead = format!(
-        "{0}\n❯\u{a0}\n{0}\n  status\nPane is dead (status 1, Sat Nov 28 01:00:00 2026)",
-        rule(60)
-    );
+    assert_eq!(classify(&rules(), &status).class, ScreenClass::Ready, "a status line without padding");
+    let dead =
+        format!("{0}\n❯\u{a0}\n{0}\n  status\nPane is dead (status 1, Sat Nov 28 01:00:00 2026)", rule(60));
     assert_eq!(classify(&rules(), &dead).class, ScreenClass::Shell);
 }
 
 #[test]
 fn a_rules_file_with_an_unknown_key_is_refused_by_name() {
     let text = include_str!("../../../../config/agents/claude-code.toml");
-    let why = Rules::from_toml(&format!("sings = 1\n{text}"))
-        .unwrap_err()
-        .to_string();
+    let why = Rules::from_toml(&format!("sings = 1\n{text}")).unwrap_err().to_string();
     assert!(why.contains("sings"), "{why}");
-    let why = Rules::from_toml(&text.replace("'^Pane is dead\\b'", "'('"))
-        .unwrap_err()
-        .to_string();
+    let why = Rules::from_toml(&text.replace("'^Pane is dead\\b'", "'('")).unwrap_err().to_string();
     assert!(why.contains("\"(\" is no pattern"), "{why}");
     let why = Rules::from_toml(&text.replace("signs = [\"❯\\u00a0\", \">\\u00a0\"]", "signs = []"))
         .unwrap_err()
@@ -346,11 +279,7 @@ fn a_box_that_grew_out_of_the_screen_holds_the_tail_of_our_text() {
     let (_, sent) = fixtures("sent").remove_entry("draft-cut-classic-160x48").unwrap();
     let seen: Vec<&str> = sent.lines().rev().take(found.rows.len()).collect();
     let tail = seen.into_iter().rev().collect::<Vec<_>>().join("\n");
-    assert_eq!(
-        box_holds(Some(&found), &tail),
-        BoxHolds::Foreign,
-        "nothing of it is out of sight"
-    );
+    assert_eq!(box_holds(Some(&found), &tail), BoxHolds::Foreign, "nothing of it is out of sight");
 }
 
 #[test]

@@ -16,19 +16,11 @@ pub struct Key {
 }
 
 const fn key(path: &'static str, variable: &'static str, meaning: &'static str) -> Key {
-    Key {
-        path,
-        variable: Some(variable),
-        meaning,
-    }
+    Key { path, variable: Some(variable), meaning }
 }
 
 const fn plain(path: &'static str, meaning: &'static str) -> Key {
-    Key {
-        path,
-        variable: None,
-        meaning,
-    }
+    Key { path, variable: None, meaning }
 }
 
 /// All keys, in the order of the file.
@@ -38,16 +30,8 @@ pub const KEYS: &[Key] = &[
         "CCMUX_RUNTIME_DIR",
         "FIFOs and sockets; made with mode 0700, refused if others could write there",
     ),
-    key(
-        "state_dir",
-        "CCMUX_STATE_DIR",
-        "the databases of messages and turns, generated files",
-    ),
-    key(
-        "tmux_session",
-        "CCMUX_TMUX_SESSION",
-        "name of the tmux session that the agent runs in",
-    ),
+    key("state_dir", "CCMUX_STATE_DIR", "the databases of messages and turns, generated files"),
+    key("tmux_session", "CCMUX_TMUX_SESSION", "name of the tmux session that the agent runs in"),
     key(
         "tmux_socket",
         "CCMUX_TMUX_SOCKET",
@@ -72,77 +56,37 @@ pub const KEYS: &[Key] = &[
         "CCMUX_AGENT_COMMAND",
         "what runs in the pane: split like a shell does, run without one; ccmux's own arguments go to the end, or where {args} stands",
     ),
-    key(
-        "agent.profile",
-        "CCMUX_AGENT_PROFILE",
-        "which screen rules: claude-code",
-    ),
+    key("agent.profile", "CCMUX_AGENT_PROFILE", "which screen rules: claude-code"),
     key(
         "agent.cwd",
         "CCMUX_AGENT_CWD",
         "working directory, made if missing; Claude never trusts the home folder for good",
     ),
-    plain(
-        "agent.allow_home",
-        "allow the home folder or / as working directory",
-    ),
-    plain(
-        "agent.restart_on_exit",
-        "start the agent again after it ended by itself with 0 (/exit)",
-    ),
-    plain(
-        "agent.env",
-        "further variables for the agent: env = { NAME = \"value\" }",
-    ),
+    plain("agent.allow_home", "allow the home folder or / as working directory"),
+    plain("agent.restart_on_exit", "start the agent again after it ended by itself with 0 (/exit)"),
+    plain("agent.env", "further variables for the agent: env = { NAME = \"value\" }"),
     key(
         "backoff.initial",
         "CCMUX_BACKOFF_INITIAL",
         "seconds before the first restart; doubled for each further one",
     ),
-    key(
-        "backoff.cap",
-        "CCMUX_BACKOFF_CAP",
-        "longest pause before a restart, in seconds",
-    ),
-    key(
-        "hook.path",
-        "CCMUX_HOOK_SCRIPT",
-        "where the hook binary is copied to; Claude runs it from there",
-    ),
-    key(
-        "log.file",
-        "CCMUX_LOG_FILE",
-        "JSON lines, rotated at 16 MiB, four kept; the same goes to stderr",
-    ),
+    key("backoff.cap", "CCMUX_BACKOFF_CAP", "longest pause before a restart, in seconds"),
+    key("hook.path", "CCMUX_HOOK_SCRIPT", "where the hook binary is copied to; Claude runs it from there"),
+    key("log.file", "CCMUX_LOG_FILE", "JSON lines, rotated at 16 MiB, four kept; the same goes to stderr"),
     plain("log.level", "error, warn, info or debug"),
-    plain(
-        "limits.message_bytes",
-        "largest message; a bigger one is rejected whole",
-    ),
+    plain("limits.message_bytes", "largest message; a bigger one is rejected whole"),
     plain(
         "limits.batch_bytes",
         "largest prompt made of several messages; a single bigger message goes alone",
     ),
-    plain(
-        "limits.queue_messages",
-        "most messages that wait; beyond that, writers wait",
-    ),
-    plain(
-        "limits.queue_bytes",
-        "most bytes that wait; beyond that, writers wait",
-    ),
-    plain(
-        "limits.subscriber_bytes",
-        "a subscriber of output.sock that falls this far behind is let go",
-    ),
+    plain("limits.queue_messages", "most messages that wait; beyond that, writers wait"),
+    plain("limits.queue_bytes", "most bytes that wait; beyond that, writers wait"),
+    plain("limits.subscriber_bytes", "a subscriber of output.sock that falls this far behind is let go"),
 ];
 
 /// The value at a key, in settings written as JSON.
 pub fn value_at(settings: &Value, path: &str) -> Value {
-    path.split('.')
-        .try_fold(settings, |value, part| value.get(part))
-        .cloned()
-        .unwrap_or(Value::Null)
+    path.split('.').try_fold(settings, |value, part| value.get(part)).cloned().unwrap_or(Value::Null)
 }
 
 /// config/ccmux.toml: every key with its default, as comments.
@@ -160,15 +104,9 @@ pub fn default_file() -> String {
             text.push_str(&format!("\n[{own_table}]\n"));
             table = own_table;
         }
-        let variable = key
-            .variable
-            .map(|variable| format!(" ({variable})"))
-            .unwrap_or_default();
+        let variable = key.variable.map(|variable| format!(" ({variable})")).unwrap_or_default();
         text.push_str(&format!("\n# {}{variable}\n", key.meaning));
-        text.push_str(&format!(
-            "#{name} = {}\n",
-            toml_text(&value_at(&defaults, key.path))
-        ));
+        text.push_str(&format!("#{name} = {}\n", toml_text(&value_at(&defaults, key.path))));
     }
     text
 }
@@ -179,11 +117,7 @@ fn toml_text(value: &Value) -> String {
         Value::Object(_) => "{}".to_owned(),
         Value::Number(number) if number.is_f64() => {
             let number = number.as_f64().unwrap_or_default();
-            if number.fract() == 0.0 {
-                format!("{number:.0}")
-            } else {
-                number.to_string()
-            }
+            if number.fract() == 0.0 { format!("{number:.0}") } else { number.to_string() }
         }
         other => other.to_string(),
     }
@@ -196,11 +130,7 @@ mod tests {
     fn leaves(prefix: &str, value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) if !fields.is_empty() => fields.iter().for_each(|(name, value)| {
-                let path = if prefix.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{prefix}.{name}")
-                };
+                let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
                 leaves(&path, value, found);
             }),
             _ => found.push(prefix.to_owned()),
@@ -210,11 +140,7 @@ mod tests {
     #[test]
     fn the_list_names_every_setting_and_no_other() {
         let mut found = Vec::new();
-        leaves(
-            "",
-            &serde_json::to_value(Settings::defaults(None)).unwrap(),
-            &mut found,
-        );
+        leaves("", &serde_json::to_value(Settings::defaults(None)).unwrap(), &mut found);
         let mut listed: Vec<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
         found.sort();
         listed.sort();
@@ -225,11 +151,7 @@ mod tests {
     fn the_file_without_its_comment_signs_holds_the_defaults() {
         let active: String = default_file()
             .lines()
-            .map(|line| {
-                line.strip_prefix('#')
-                    .filter(|rest| !rest.starts_with(' '))
-                    .unwrap_or(line)
-            })
+            .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
             .map(|line| format!("{line}\n"))
             .collect();
         let read: Settings = toml::from_str(&active).unwrap();

@@ -81,9 +81,7 @@ pub enum SettingsError {
 }
 
 fn nearest_hint(nearest: &Option<&'static str>) -> String {
-    nearest
-        .map(|key| format!("; did you mean `{key}`?"))
-        .unwrap_or_default()
+    nearest.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 }
 
 /// Loads the settings.
@@ -92,10 +90,7 @@ fn nearest_hint(nearest: &Option<&'static str>) -> String {
 /// Whatever is wrong first, named.
 pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
     let defaults = Settings::defaults(sources.instance.as_ref());
-    let mut figment = Figment::from(Named {
-        name: "default".into(),
-        values: table_of(&defaults),
-    });
+    let mut figment = Figment::from(Named { name: "default".into(), values: table_of(&defaults) });
     for path in files(sources)? {
         figment = figment.merge(file_layer(&path)?);
     }
@@ -109,15 +104,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
     }
     let settings: Settings = figment.extract().map_err(|error| type_error(&error))?;
     settings.check()?;
-    let origins = KEYS
-        .iter()
-        .map(|key| (key.path, origin(&figment, key.path)))
-        .collect();
-    Ok(Loaded {
-        settings,
-        origins,
-        warnings: near_misses(&sources.environment),
-    })
+    let origins = KEYS.iter().map(|key| (key.path, origin(&figment, key.path))).collect();
+    Ok(Loaded { settings, origins, warnings: near_misses(&sources.environment) })
 }
 
 /// The files that exist, in order; one that was named must exist.
@@ -128,10 +116,7 @@ fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
         Some(file) if file.is_file() => files.push(file.clone()),
         Some(file) => {
             let why = "there is no such settings file".to_owned();
-            return Err(SettingsError::File {
-                path: file.display().to_string(),
-                why,
-            });
+            return Err(SettingsError::File { path: file.display().to_string(), why });
         }
         None => files.extend(user_file(&sources.environment, name)),
     }
@@ -140,10 +125,7 @@ fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
 }
 
 fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
-    let config = match environment
-        .get("XDG_CONFIG_HOME")
-        .filter(|dir| Path::new(dir).is_absolute())
-    {
+    let config = match environment.get("XDG_CONFIG_HOME").filter(|dir| Path::new(dir).is_absolute()) {
         Some(dir) => PathBuf::from(dir),
         None => Path::new(environment.get("HOME")?).join(".config"),
     };
@@ -151,10 +133,7 @@ fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathB
 }
 
 fn file_layer(path: &Path) -> Result<Named, SettingsError> {
-    let file_error = |why: String| SettingsError::File {
-        path: path.display().to_string(),
-        why,
-    };
+    let file_error = |why: String| SettingsError::File { path: path.display().to_string(), why };
     let text = std::fs::read_to_string(path).map_err(|error| file_error(error.to_string()))?;
     let values: Dict =
         Toml::from_str(&text).map_err(|error: toml_error| file_error(one_line(&error.to_string())))?;
@@ -168,11 +147,7 @@ fn file_layer(path: &Path) -> Result<Named, SettingsError> {
 type toml_error = <Toml as Format>::Error;
 
 fn one_line(text: &str) -> String {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Every key of a file must exist; `agent.env` holds names of its own.
@@ -181,20 +156,12 @@ fn check_keys(prefix: &str, value: &Value, origin: &str) -> Result<(), SettingsE
         return Ok(());
     };
     for (name, inner) in fields {
-        let path = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}.{name}")
-        };
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         let is_key = KEYS.iter().any(|key| key.path == path);
         let is_table = KEYS.iter().any(|key| key.path.starts_with(&format!("{path}.")));
         if !is_key && !is_table {
             let nearest = nearest_key(&path);
-            return Err(SettingsError::UnknownKey {
-                origin: origin.to_owned(),
-                key: path,
-                nearest,
-            });
+            return Err(SettingsError::UnknownKey { origin: origin.to_owned(), key: path, nearest });
         }
         if is_table {
             check_keys(&path, inner, origin)?;
@@ -234,11 +201,7 @@ fn variable_layer(
 fn flag_layer(key: &str, text: &str, defaults: &Settings) -> Result<Named, SettingsError> {
     let origin = format!("--set {key}");
     if !KEYS.iter().any(|known| known.path == key) {
-        return Err(SettingsError::UnknownKey {
-            origin,
-            key: key.to_owned(),
-            nearest: nearest_key(key),
-        });
+        return Err(SettingsError::UnknownKey { origin, key: key.to_owned(), nearest: nearest_key(key) });
     }
     text_layer(&origin, key, text, defaults)
 }
@@ -252,14 +215,10 @@ fn text_layer(origin: &str, key: &str, text: &str, defaults: &Settings) -> Resul
             "0" | "false" | "no" | "off" => Ok(Value::Bool(false)),
             _ => Err("give true or false"),
         },
-        Value::Number(number) if number.is_f64() => text
-            .parse::<f64>()
-            .map(Value::from)
-            .map_err(|_| "give a number of seconds"),
-        Value::Number(_) => text
-            .parse::<u64>()
-            .map(Value::from)
-            .map_err(|_| "give a whole number"),
+        Value::Number(number) if number.is_f64() => {
+            text.parse::<f64>().map(Value::from).map_err(|_| "give a number of seconds")
+        }
+        Value::Number(_) => text.parse::<u64>().map(Value::from).map_err(|_| "give a whole number"),
         Value::Object(_) => Err("set it in a file"),
         _ => Ok(Value::from(text)),
     };
@@ -268,20 +227,13 @@ fn text_layer(origin: &str, key: &str, text: &str, defaults: &Settings) -> Resul
         key: key.to_owned(),
         why: format!("{text:?} can't be used: {why}"),
     })?;
-    let nested = key
-        .rsplit('.')
-        .fold(value, |inner, name| serde_json::json!({ name: inner }));
-    Ok(Named {
-        name: origin.to_owned(),
-        values: table_of(&nested),
-    })
+    let nested = key.rsplit('.').fold(value, |inner, name| serde_json::json!({ name: inner }));
+    Ok(Named { name: origin.to_owned(), values: table_of(&nested) })
 }
 
 fn table_of(value: &impl serde::Serialize) -> Dict {
     let serialized = Serialized::defaults(value).data().ok();
-    serialized
-        .and_then(|mut profiles| profiles.remove(&Profile::Default))
-        .unwrap_or_default()
+    serialized.and_then(|mut profiles| profiles.remove(&Profile::Default)).unwrap_or_default()
 }
 
 /// Values under the name of their origin.
@@ -301,37 +253,23 @@ impl Provider for Named {
 }
 
 fn origin(figment: &Figment, key: &str) -> String {
-    figment
-        .find_metadata(key)
-        .map_or_else(|| "default".to_owned(), |metadata| metadata.name.to_string())
+    figment.find_metadata(key).map_or_else(|| "default".to_owned(), |metadata| metadata.name.to_string())
 }
 
 fn type_error(error: &figment::Error) -> SettingsError {
-    let origin = error
-        .metadata
-        .as_ref()
-        .map_or_else(|| "settings".to_owned(), |metadata| metadata.name.to_string());
-    SettingsError::Type {
-        origin,
-        key: error.path.join("."),
-        why: error.kind.to_string(),
-    }
+    let origin =
+        error.metadata.as_ref().map_or_else(|| "settings".to_owned(), |metadata| metadata.name.to_string());
+    SettingsError::Type { origin, key: error.path.join("."), why: error.kind.to_string() }
 }
 
 /// `CCMUX_` variables that are nearly one of ours: ignored, and said so.
 fn near_misses(environment: &BTreeMap<String, String>) -> Vec<String> {
-    let known: Vec<&str> = KEYS
-        .iter()
-        .filter_map(|key| key.variable)
-        .chain(["CCMUX_CONFIG"])
-        .collect();
+    let known: Vec<&str> = KEYS.iter().filter_map(|key| key.variable).chain(["CCMUX_CONFIG"]).collect();
     environment
         .keys()
         .filter(|name| name.starts_with("CCMUX_") && !known.contains(&name.as_str()))
         .filter_map(|name| {
-            let near = known
-                .iter()
-                .find(|known| strsim::damerau_levenshtein(known, name) <= 2)?;
+            let near = known.iter().find(|known| strsim::damerau_levenshtein(known, name) <= 2)?;
             Some(format!("the variable {name} is ignored; did you mean {near}?"))
         })
         .collect()
@@ -345,41 +283,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("my.toml");
         std::fs::write(&file, text).unwrap();
-        load(&Sources {
-            file: Some(file),
-            ..Sources::default()
-        })
+        load(&Sources { file: Some(file), ..Sources::default() })
     }
 
     fn with_variables(variables: &[(&str, &str)]) -> Result<Loaded, SettingsError> {
-        let environment = variables
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
-        load(&Sources {
-            environment,
-            ..Sources::default()
-        })
+        let environment =
+            variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        load(&Sources { environment, ..Sources::default() })
     }
 
     #[test]
     fn later_sources_win_and_origins_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("my.toml");
-        std::fs::write(
-            &file,
-            "idle_threshold = 5\nsilence_timeout = 7.5\n[agent]\ncommand = \"a\"\n",
-        )
-        .unwrap();
+        std::fs::write(&file, "idle_threshold = 5\nsilence_timeout = 7.5\n[agent]\ncommand = \"a\"\n")
+            .unwrap();
         let environment = BTreeMap::from([("CCMUX_IDLE_THRESHOLD".to_owned(), "2".to_owned())]);
         let flags = vec![("agent.command".to_owned(), "b c".to_owned())];
-        let loaded = load(&Sources {
-            file: Some(file.clone()),
-            environment,
-            flags,
-            instance: None,
-        })
-        .unwrap();
+        let loaded = load(&Sources { file: Some(file.clone()), environment, flags, instance: None }).unwrap();
         assert_eq!(loaded.settings.idle_threshold, 2.0);
         assert_eq!(loaded.settings.silence_timeout, 7.5);
         assert_eq!(loaded.settings.agent.command, "b c");
@@ -392,10 +313,7 @@ mod tests {
     #[test]
     fn an_unknown_key_is_an_error_that_names_the_nearest() {
         let error = with_file("[agent]\ncomand = \"x\"\n").unwrap_err().to_string();
-        assert!(
-            error.contains("agent.comand") && error.contains("did you mean `agent.command`"),
-            "{error}"
-        );
+        assert!(error.contains("agent.comand") && error.contains("did you mean `agent.command`"), "{error}");
         let error = with_file("idle_treshold = 3\n").unwrap_err().to_string();
         assert!(error.contains("did you mean `idle_threshold`"), "{error}");
     }
@@ -403,17 +321,9 @@ mod tests {
     #[test]
     fn a_value_of_the_wrong_type_names_key_and_origin() {
         let error = with_file("idle_threshold = \"soon\"\n").unwrap_err().to_string();
-        assert!(
-            error.contains("idle_threshold") && error.contains("my.toml"),
-            "{error}"
-        );
-        let error = with_variables(&[("CCMUX_IDLE_THRESHOLD", "soon")])
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("CCMUX_IDLE_THRESHOLD") && error.contains("soon"),
-            "{error}"
-        );
+        assert!(error.contains("idle_threshold") && error.contains("my.toml"), "{error}");
+        let error = with_variables(&[("CCMUX_IDLE_THRESHOLD", "soon")]).unwrap_err().to_string();
+        assert!(error.contains("CCMUX_IDLE_THRESHOLD") && error.contains("soon"), "{error}");
     }
 
     #[test]
@@ -427,20 +337,13 @@ mod tests {
         let loaded = with_variables(&[("CCMUX_SESSION_TOKEN", "x"), ("CCMUX_IDLE_TRESHOLD", "1")]).unwrap();
         assert_eq!(loaded.settings.idle_threshold, 30.0);
         assert_eq!(loaded.warnings.len(), 1);
-        assert!(
-            loaded.warnings[0].contains("CCMUX_IDLE_THRESHOLD"),
-            "{:?}",
-            loaded.warnings
-        );
+        assert!(loaded.warnings[0].contains("CCMUX_IDLE_THRESHOLD"), "{:?}", loaded.warnings);
     }
 
     #[test]
     fn a_named_file_must_exist() {
-        let error = load(&Sources {
-            file: Some("/nowhere/x.toml".into()),
-            ..Sources::default()
-        })
-        .unwrap_err();
+        let error =
+            load(&Sources { file: Some("/nowhere/x.toml".into()), ..Sources::default() }).unwrap_err();
         assert!(error.to_string().contains("/nowhere/x.toml"));
     }
 

@@ -133,17 +133,9 @@ impl Settings {
                 restart_on_exit: true,
                 env: BTreeMap::new(),
             },
-            backoff: BackoffSettings {
-                initial: 1.0,
-                cap: 60.0,
-            },
-            hook: HookSettings {
-                path: "~/.local/share/ccmux/ccmux-hook".into(),
-            },
-            log: LogSettings {
-                file: format!("~/.local/share/ccmux/{name}.log"),
-                level: "info".into(),
-            },
+            backoff: BackoffSettings { initial: 1.0, cap: 60.0 },
+            hook: HookSettings { path: "~/.local/share/ccmux/ccmux-hook".into() },
+            log: LogSettings { file: format!("~/.local/share/ccmux/{name}.log"), level: "info".into() },
             limits: LimitSettings {
                 message_bytes: 256 * 1024,
                 batch_bytes: 32 * 1024,
@@ -175,22 +167,14 @@ impl Settings {
     /// # Errors
     /// The first key whose value can't be used, with the remedy.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let bad = |key: &str, why: &str| {
-            Err(SettingsError::Value {
-                key: key.into(),
-                why: why.into(),
-            })
-        };
+        let bad = |key: &str, why: &str| Err(SettingsError::Value { key: key.into(), why: why.into() });
         let seconds = [
             ("idle_threshold", self.idle_threshold),
             ("silence_timeout", self.silence_timeout),
             ("backoff.initial", self.backoff.initial),
             ("backoff.cap", self.backoff.cap),
         ];
-        if let Some((key, _)) = seconds
-            .iter()
-            .find(|(_, value)| !(0.0..=86_400.0).contains(value))
-        {
+        if let Some((key, _)) = seconds.iter().find(|(_, value)| !(0.0..=86_400.0).contains(value)) {
             return bad(key, "give seconds from 0 to 86400");
         }
         if self.silence_timeout < 0.1 {
@@ -210,16 +194,8 @@ impl Settings {
     }
 
     fn check_names(&self) -> Result<(), SettingsError> {
-        let bad = |key: &str, why: &str| {
-            Err(SettingsError::Value {
-                key: key.into(),
-                why: why.into(),
-            })
-        };
-        let plain = |name: &str| {
-            name.chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
-        };
+        let bad = |key: &str, why: &str| Err(SettingsError::Value { key: key.into(), why: why.into() });
+        let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
         if self.tmux_session.is_empty() || !plain(&self.tmux_session) {
             return bad(
                 "tmux_session",
@@ -227,10 +203,7 @@ impl Settings {
             );
         }
         if !plain(&self.tmux_socket) {
-            return bad(
-                "tmux_socket",
-                "give a name for `tmux -L`: letters, digits, `_` and `-`",
-            );
+            return bad("tmux_socket", "give a name for `tmux -L`: letters, digits, `_` and `-`");
         }
         if !["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()) {
             return bad("log.level", "use error, warn, info, debug or trace");

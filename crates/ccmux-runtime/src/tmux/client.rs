@@ -76,10 +76,7 @@ impl Reply {
         } else if self.no_server() || self.no_target() {
             Err(TerminalError::NoPane(self.stderr))
         } else {
-            Err(TerminalError::Failed {
-                what,
-                why: self.stderr,
-            })
+            Err(TerminalError::Failed { what, why: self.stderr })
         }
     }
 }
@@ -116,11 +113,7 @@ impl Client {
             server.extend(["-f".into(), file.into()]);
         }
         let environment = scrubbed_environment(std::env::vars_os());
-        Self {
-            binary: settings.binary.clone(),
-            server,
-            environment,
-        }
+        Self { binary: settings.binary.clone(), server, environment }
     }
 
     /// Runs one command list given as arguments. An argument `;` separates commands; see [`literal`].
@@ -135,10 +128,7 @@ impl Client {
         args: &[String],
         input: Vec<u8>,
     ) -> Result<Reply, TerminalError> {
-        let failed = |error: std::io::Error| TerminalError::Failed {
-            what,
-            why: self.start_error(&error),
-        };
+        let failed = |error: std::io::Error| TerminalError::Failed { what, why: self.start_error(&error) };
         let child = self.spawn(args, !input.is_empty()).map_err(failed)?;
         // On the limit the future is dropped and kill_on_drop ends the process.
         match tokio::time::timeout(LIMIT, converse(child, input)).await {
@@ -183,10 +173,7 @@ impl Client {
 
 /// No answer in time.
 pub(super) fn silent(what: &'static str) -> TerminalError {
-    TerminalError::Silent {
-        what,
-        limit_s: LIMIT.as_secs(),
-    }
+    TerminalError::Silent { what, limit_s: LIMIT.as_secs() }
 }
 
 /// Writes the input while the output is read, so that neither pipe can fill up and stall the other.

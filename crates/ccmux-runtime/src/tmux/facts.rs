@@ -37,17 +37,7 @@ pub(super) fn list_clients(nonce: &Nonce) -> Vec<String> {
 /// `capture-pane` behind a line that says that the screen follows.
 pub(super) fn screen(nonce: &Nonce, pane: &str) -> Vec<String> {
     let head = format!("{}S", nonce.as_str());
-    args(&[
-        "display-message",
-        "-p",
-        &head,
-        ";",
-        "capture-pane",
-        "-p",
-        "-e",
-        "-t",
-        pane,
-    ])
+    args(&["display-message", "-p", &head, ";", "capture-pane", "-p", "-e", "-t", pane])
 }
 
 /// What was printed.
@@ -99,13 +89,8 @@ impl Facts {
 
     /// When somebody who can type into our pane's session was last active.
     pub(super) fn active_at(&self) -> Option<UnixMs> {
-        let here = self
-            .clients
-            .iter()
-            .filter(|client| self.sessions.contains(&client.session));
-        here.map(|client| client.active_at_s)
-            .max()
-            .map(|seconds| UnixMs(seconds * 1000))
+        let here = self.clients.iter().filter(|client| self.sessions.contains(&client.session));
+        here.map(|client| client.active_at_s).max().map(|seconds| UnixMs(seconds * 1000))
     }
 }
 
@@ -138,11 +123,7 @@ fn read_exit(code: &str, signal: &str) -> ExitStatus {
 }
 
 fn read_signal(text: &str) -> Option<i32> {
-    text.parse().ok().or_else(|| {
-        Signal::from_str(&format!("SIG{text}"))
-            .ok()
-            .map(|signal| signal as i32)
-    })
+    text.parse().ok().or_else(|| Signal::from_str(&format!("SIG{text}")).ok().map(|signal| signal as i32))
 }
 
 /// `None` for clients that can't type.
@@ -152,10 +133,7 @@ fn read_client(fields: &str) -> Option<ClientFacts> {
     if control == "1" || read_only == "1" {
         return None;
     }
-    Some(ClientFacts {
-        active_at_s: active.parse().ok()?,
-        session: fields.next()?.to_owned(),
-    })
+    Some(ClientFacts { active_at_s: active.parse().ok()?, session: fields.next()?.to_owned() })
 }
 
 #[cfg(test)]
@@ -184,10 +162,7 @@ mod tests {
             ],
         );
         let pane = facts.pane.as_ref().expect("a pane");
-        assert_eq!(
-            (pane.pid, pane.title.as_str(), &pane.dead),
-            (77, "✳ a  title", &None)
-        );
+        assert_eq!((pane.pid, pane.title.as_str(), &pane.dead), (77, "✳ a  title", &None));
         assert_eq!(facts.screen.as_deref(), Some("C 7 0 0 $1\n\nx"));
         assert_eq!(facts.active_at(), Some(UnixMs(5000)));
     }
@@ -198,15 +173,7 @@ mod tests {
         let pane = "@P 9 %3 77 0 c s 0 160 48 $1 t";
         let facts = read(
             &nonce,
-            &[
-                pane,
-                "@C 90 1 0 $1",
-                "@C 80 0 1 $1",
-                "@C 70 0 0 $2",
-                "@C 60 0 0 $1",
-                "@C 50 0 0 $1",
-                "",
-            ],
+            &[pane, "@C 90 1 0 $1", "@C 80 0 1 $1", "@C 70 0 0 $2", "@C 60 0 0 $1", "@C 50 0 0 $1", ""],
         );
         assert_eq!(facts.active_at(), Some(UnixMs(60_000)));
         assert_eq!(read(&nonce, &[pane, "@C 90 1 0 $1", ""]).active_at(), None);

@@ -79,13 +79,7 @@ impl Tmux {
     /// A terminal that starts nothing yet.
     pub fn new(settings: TmuxSettings) -> Self {
         let client = Client::new(&settings);
-        Self {
-            settings,
-            client,
-            nonce: Nonce::random(),
-            pane: Mutex::new(None),
-            started: Notify::new(),
-        }
+        Self { settings, client, nonce: Nonce::random(), pane: Mutex::new(None), started: Notify::new() }
     }
 
     /// Which tmux this is; an error if there is none or it is older than [`MINIMUM_VERSION`].

@@ -19,10 +19,7 @@ impl Tmux {
     /// Our pane, dead or alive.
     pub(super) async fn find_pane(&self) -> Result<Option<Pane>, TerminalError> {
         let facts = self.ask_for_pane().await?;
-        let ended_somehow = facts
-            .pane
-            .as_ref()
-            .is_some_and(|pane| pane.dead == Some(ExitStatus::Unknown));
+        let ended_somehow = facts.pane.as_ref().is_some_and(|pane| pane.dead == Some(ExitStatus::Unknown));
         if !ended_somehow {
             return Ok(self.remember(facts.pane));
         }
@@ -47,11 +44,7 @@ impl Tmux {
         let known = self.pane.lock().ok().and_then(|pane| pane.clone());
         match known {
             Some(id) => Ok(id),
-            None => self
-                .find_pane()
-                .await?
-                .map(|pane| pane.id)
-                .ok_or_else(|| self.no_pane()),
+            None => self.find_pane().await?.map(|pane| pane.id).ok_or_else(|| self.no_pane()),
         }
     }
 
@@ -76,39 +69,20 @@ impl Tmux {
             return Ok(());
         }
         let why = format!("the session name {name:?} may hold letters, digits, `-` and `_` only");
-        Err(TerminalError::Failed {
-            what: "start the agent",
-            why,
-        })
+        Err(TerminalError::Failed { what: "start the agent", why })
     }
 
     async fn respawn_in(&self, pane: &Pane, cwd: &str, argv: &[String]) -> Result<Pane, TerminalError> {
         if pane.dead.is_none() {
             let why = format!("pane {} is alive (process {})", pane.id, pane.pid);
-            return Err(TerminalError::Failed {
-                what: "respawn the pane",
-                why,
-            });
+            return Err(TerminalError::Failed { what: "respawn the pane", why });
         }
         // Never -k: if it came alive meanwhile, tmux itself refuses.
         let mut list = args(&["respawn-pane", "-t", &pane.id, "-c", cwd, "--"]);
         list.extend(argv.iter().map(|word| literal(word)));
-        list.extend(args(&[
-            ";",
-            "set-option",
-            "-w",
-            "-t",
-            &pane.id,
-            "remain-on-exit",
-            "on",
-            ";",
-        ]));
+        list.extend(args(&[";", "set-option", "-w", "-t", &pane.id, "remain-on-exit", "on", ";"]));
         list.extend(self.list_pane());
-        let reply = self
-            .client
-            .run("respawn the pane", &list)
-            .await?
-            .done("respawn the pane")?;
+        let reply = self.client.run("respawn the pane", &list).await?.done("respawn the pane")?;
         self.pane_in(&reply)
     }
 
@@ -118,13 +92,8 @@ impl Tmux {
         let reply = self.make_with(new_session, cwd, argv).await?;
         if !reply.ok && reply.stderr.contains("duplicate session") {
             // The session is there, without a pane of ours: it is the user's, and stays as it is.
-            let new_window = args(&[
-                "new-window",
-                "-d",
-                "-a",
-                "-t",
-                &format!("{}{{end}}", self.session_target()),
-            ]);
+            let new_window =
+                args(&["new-window", "-d", "-a", "-t", &format!("{}{{end}}", self.session_target())]);
             let reply = self.make_with(new_window, cwd, argv).await?;
             return self.marked(reply.done("make a window")?).await;
         }
@@ -148,23 +117,8 @@ impl Tmux {
             Some("new-session") => self.session_target(),
             _ => format!("{}{{end}}", self.session_target()),
         };
-        list.extend(args(&[
-            ";",
-            "set-option",
-            "-t",
-            &self.session_target(),
-            "destroy-unattached",
-            "off",
-        ]));
-        list.extend(args(&[
-            ";",
-            "set-option",
-            "-w",
-            "-t",
-            &target,
-            "remain-on-exit",
-            "on",
-        ]));
+        list.extend(args(&[";", "set-option", "-t", &self.session_target(), "destroy-unattached", "off"]));
+        list.extend(args(&[";", "set-option", "-w", "-t", &target, "remain-on-exit", "on"]));
         list.extend(args(&[
             ";",
             "set-option",
@@ -181,11 +135,7 @@ impl Tmux {
 
     /// The new pane; if a hook of the user (`after-new-session` that splits) came in between, the mark is put right.
     async fn marked(&self, reply: Reply) -> Result<Pane, TerminalError> {
-        let created = reply
-            .stdout
-            .lines()
-            .find_map(|line| self.nonce.strip(line, "N"))
-            .map(str::to_owned);
+        let created = reply.stdout.lines().find_map(|line| self.nonce.strip(line, "N")).map(str::to_owned);
         let marked = Facts::read(&self.nonce, &reply.stdout).pane;
         let Some(created) = created else {
             return Err(self.no_pane());
@@ -195,40 +145,12 @@ impl Tmux {
         }
         let mut list = Vec::new();
         if let Some(wrong) = marked {
-            list.extend(args(&[
-                "set-option",
-                "-p",
-                "-u",
-                "-t",
-                &wrong.id,
-                "@ccmux_pane",
-                ";",
-            ]));
+            list.extend(args(&["set-option", "-p", "-u", "-t", &wrong.id, "@ccmux_pane", ";"]));
         }
-        list.extend(args(&[
-            "set-option",
-            "-p",
-            "-t",
-            &created,
-            "@ccmux_pane",
-            &self.settings.session,
-            ";",
-        ]));
-        list.extend(args(&[
-            "set-option",
-            "-w",
-            "-t",
-            &created,
-            "remain-on-exit",
-            "on",
-            ";",
-        ]));
+        list.extend(args(&["set-option", "-p", "-t", &created, "@ccmux_pane", &self.settings.session, ";"]));
+        list.extend(args(&["set-option", "-w", "-t", &created, "remain-on-exit", "on", ";"]));
         list.extend(self.list_pane());
-        let reply = self
-            .client
-            .run("mark the pane", &list)
-            .await?
-            .done("mark the pane")?;
+        let reply = self.client.run("mark the pane", &list).await?.done("mark the pane")?;
         self.pane_in(&reply)
     }
 
@@ -249,30 +171,15 @@ impl Tmux {
         let mut list = self.list_pane_and_clients();
         list.push(";".to_owned());
         list.extend(facts::screen(&self.nonce, id));
-        let reply = self
-            .client
-            .run("capture the pane", &list)
-            .await?
-            .done("capture the pane")?;
+        let reply = self.client.run("capture the pane", &list).await?.done("capture the pane")?;
         let mut facts = Facts::read(&self.nonce, &reply.stdout);
-        let pane = facts
-            .pane
-            .take()
-            .filter(|pane| pane.id == id)
-            .ok_or_else(|| self.no_pane())?;
-        Ok(Capture {
-            pane,
-            text: facts.screen.take().unwrap_or_default(),
-            active_at: facts.active_at(),
-        })
+        let pane = facts.pane.take().filter(|pane| pane.id == id).ok_or_else(|| self.no_pane())?;
+        Ok(Capture { pane, text: facts.screen.take().unwrap_or_default(), active_at: facts.active_at() })
     }
 
     /// When a client that can type was last active.
     pub(super) async fn last_activity(&self) -> Result<Option<UnixMs>, TerminalError> {
-        let reply = self
-            .client
-            .run("list clients", &self.list_pane_and_clients())
-            .await?;
+        let reply = self.client.run("list clients", &self.list_pane_and_clients()).await?;
         let facts = Facts::read(&self.nonce, &reply.done("list clients")?.stdout);
         if facts.pane.is_none() {
             return Err(self.no_pane());
@@ -287,16 +194,10 @@ impl Tmux {
         what: &'static str,
         script: String,
     ) -> Result<Typed, TerminalError> {
-        let pieces = script
-            .lines()
-            .take_while(|line| line.starts_with("set-buffer"))
-            .count();
+        let pieces = script.lines().take_while(|line| line.starts_with("set-buffer")).count();
         let list = args(&["source-file", "-"]);
         // Without an answer in time nothing is asked a second time: the script, should it still run, deletes its buffers.
-        let reply = self
-            .client
-            .run_with_input(what, &list, script.into_bytes())
-            .await?;
+        let reply = self.client.run_with_input(what, &list, script.into_bytes()).await?;
         match script::outcome(&self.nonce, &reply.stdout) {
             Outcome::Known(Typed::Done) if reply.ok => Ok(Typed::Done),
             Outcome::Known(Typed::Refused(why)) if reply.ok => {
@@ -308,10 +209,9 @@ impl Tmux {
             }
             Outcome::NotBegun if reply.no_server() => Err(TerminalError::NoPane(reply.stderr)),
             // A script that tmux can't read is not run at all.
-            Outcome::NotBegun if reply.stderr.starts_with("-:") => Err(TerminalError::Failed {
-                what,
-                why: reply.stderr,
-            }),
+            Outcome::NotBegun if reply.stderr.starts_with("-:") => {
+                Err(TerminalError::Failed { what, why: reply.stderr })
+            }
             outcome => {
                 tracing::warn!(event = "terminal.doubtful", what, ?outcome, why = %reply.stderr);
                 self.forget(what, pieces).await;
@@ -324,18 +224,12 @@ impl Tmux {
     async fn forget(&self, what: &'static str, pieces: usize) {
         if pieces > 0 {
             let script = script::forget(&self.nonce, pieces).into_bytes();
-            let _ = self
-                .client
-                .run_with_input(what, &args(&["source-file", "-"]), script)
-                .await;
+            let _ = self.client.run_with_input(what, &args(&["source-file", "-"]), script).await;
         }
     }
 
     pub(super) async fn kill(&self, command: &'static str, target: String) -> Result<(), TerminalError> {
-        let reply = self
-            .client
-            .run(command, &[command.to_owned(), "-t".to_owned(), target])
-            .await?;
+        let reply = self.client.run(command, &[command.to_owned(), "-t".to_owned(), target]).await?;
         self.remember(None);
         match reply.done(command) {
             Ok(_) | Err(TerminalError::NoPane(_)) => Ok(()),
@@ -351,11 +245,7 @@ impl Tmux {
         // tmux gives this to sh, after expanding it like a status line.
         let command = unexpanded(&format!("exec {}", shell_words::join(words)));
         let list = args(&["pipe-pane", "-O", "-t", &pane.id, &literal(&command)]);
-        self.client
-            .run("pipe the pane", &list)
-            .await?
-            .done("pipe the pane")
-            .map(|_| ())
+        self.client.run("pipe the pane", &list).await?.done("pipe the pane").map(|_| ())
     }
 
     fn session_target(&self) -> String {
@@ -374,8 +264,7 @@ impl Tmux {
     }
 
     fn pane_in(&self, reply: &Reply) -> Result<Pane, TerminalError> {
-        self.remember(Facts::read(&self.nonce, &reply.stdout).pane)
-            .ok_or_else(|| self.no_pane())
+        self.remember(Facts::read(&self.nonce, &reply.stdout).pane).ok_or_else(|| self.no_pane())
     }
 
     fn remember(&self, pane: Option<Pane>) -> Option<Pane> {
@@ -394,10 +283,7 @@ impl Tmux {
 /// the program in the same process.
 fn direct_argv(argv: Vec<String>) -> Result<Vec<String>, TerminalError> {
     match argv.len() {
-        0 => Err(TerminalError::Failed {
-            what: "start the agent",
-            why: "the command is empty".to_owned(),
-        }),
+        0 => Err(TerminalError::Failed { what: "start the agent", why: "the command is empty".to_owned() }),
         1 => Ok(client::args(&["/usr/bin/env"]).into_iter().chain(argv).collect()),
         _ => Ok(argv),
     }

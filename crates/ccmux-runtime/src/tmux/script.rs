@@ -42,10 +42,7 @@ pub(super) fn paste(
     // set-buffer makes no buffer of an empty text, and the paste of it would fail.
     let pieces: Vec<&String> = pieces.iter().filter(|piece| !piece.is_empty()).collect();
     if pieces.iter().any(|piece| piece.contains('\0')) {
-        return Err(TerminalError::Failed {
-            what: "paste",
-            why: "the text holds a NUL".to_owned(),
-        });
+        return Err(TerminalError::Failed { what: "paste", why: "the text holds a NUL".to_owned() });
     }
     let mut script = String::with_capacity(pieces.iter().map(|piece| 2 * piece.len() + 200).sum());
     let mut pastes = String::new();
@@ -61,13 +58,7 @@ pub(super) fn paste(
 /// Presses Enter.
 pub(super) fn enter(nonce: &Nonce, pane: &str, guard: Guard) -> String {
     let mut script = String::new();
-    guarded(
-        &mut script,
-        nonce,
-        pane,
-        guard,
-        &format!("send-keys -t {pane} Enter\n"),
-    );
+    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} Enter\n"));
     script
 }
 
@@ -133,19 +124,13 @@ mod tests {
 
     #[test]
     fn what_tmux_could_read_is_an_octal_escape() {
-        assert_eq!(
-            quoted("a b~$\"\\;'\n#{é"),
-            r#""a b\176\044\042\134\073\047\012\043\173é""#
-        );
+        assert_eq!(quoted("a b~$\"\\;'\n#{é"), r#""a b\176\044\042\134\073\047\012\043\173é""#);
     }
 
     #[test]
     fn a_text_with_a_nul_is_refused_before_tmux_sees_it() {
         let refused = paste(&Nonce::random(), "%0", Guard { pid: 1 }, &["a\0b".to_owned()]);
-        assert!(
-            matches!(refused, Err(TerminalError::Failed { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(TerminalError::Failed { .. })), "{refused:?}");
     }
 
     #[test]

@@ -53,10 +53,7 @@ impl SinkListener {
         }
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(Self {
-            listener,
-            path: path.to_owned(),
-        })
+        Ok(Self { listener, path: path.to_owned() })
     }
 
     /// The next output that is handed over by a process of our own user.
@@ -81,28 +78,16 @@ impl Drop for SinkListener {
 async fn receive(stream: &UnixStream) -> io::Result<PaneOutput> {
     let peer = stream.peer_cred()?.uid();
     if peer != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!("a process of user {peer}"),
-        ));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("a process of user {peer}")));
     }
-    PaneOutput::new(
-        stream
-            .async_io(Interest::READABLE, || receive_descriptor(stream))
-            .await?,
-    )
+    PaneOutput::new(stream.async_io(Interest::READABLE, || receive_descriptor(stream)).await?)
 }
 
 fn receive_descriptor(stream: &UnixStream) -> io::Result<OwnedFd> {
     let mut byte = [0u8; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    rustix::net::recvmsg(
-        stream,
-        &mut [IoSliceMut::new(&mut byte)],
-        &mut control,
-        receive_flags(),
-    )?;
+    rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, receive_flags())?;
     let descriptor = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
@@ -153,10 +138,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("sink.sock");
         let listener = SinkListener::bind(&path).expect("a listener");
-        assert_eq!(
-            std::fs::metadata(&path).expect("the socket").permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(std::fs::metadata(&path).expect("the socket").permissions().mode() & 0o777, 0o600);
 
         let (reader, mut writer) = io::pipe().expect("a pipe");
         hand_over(reader.as_fd(), &path).expect("handed over");

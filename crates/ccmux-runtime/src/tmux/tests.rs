@@ -32,16 +32,8 @@ impl Server {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("tmux.conf");
         std::fs::write(&file, config).expect("written");
-        let exe = std::env::current_exe()
-            .expect("this binary")
-            .to_string_lossy()
-            .into_owned();
-        let sink = [
-            &exe,
-            "--exact",
-            "tmux::tests::the_sink_of_these_tests",
-            "--nocapture",
-        ];
+        let exe = std::env::current_exe().expect("this binary").to_string_lossy().into_owned();
+        let sink = [&exe, "--exact", "tmux::tests::the_sink_of_these_tests", "--nocapture"];
         let tmux = Arc::new(Tmux::new(TmuxSettings {
             binary: "tmux".into(),
             socket: Some(name.clone()),
@@ -61,31 +53,15 @@ impl Server {
 
     /// A command as the user would give it.
     fn user(&self, args: &[&str]) -> String {
-        let output = self
-            .command(args)
-            .output()
-            .expect("tmux must be installed for these tests");
-        assert!(
-            output.status.success(),
-            "{args:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout)
-            .expect("text")
-            .trim_end()
-            .to_owned()
+        let output = self.command(args).output().expect("tmux must be installed for these tests");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text").trim_end().to_owned()
     }
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("tmux");
-        command
-            .args(["-u", "-L", &self.name, "-f", "/dev/null"])
-            .args(args);
-        command
-            .env_remove("TMUX")
-            .env_remove("TMUX_PANE")
-            .env("TERM", "xterm-256color")
-            .stdin(Stdio::null());
+        command.args(["-u", "-L", &self.name, "-f", "/dev/null"]).args(args);
+        command.env_remove("TMUX").env_remove("TMUX_PANE").env("TERM", "xterm-256color").stdin(Stdio::null());
         command
     }
 
@@ -95,12 +71,7 @@ impl Server {
 
     async fn try_start(&self, argv: &[&str]) -> Result<Pane, TerminalError> {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-        self.tmux
-            .respawn(LaunchCommand {
-                argv,
-                cwd: self.dir.path().to_owned(),
-            })
-            .await
+        self.tmux.respawn(LaunchCommand { argv, cwd: self.dir.path().to_owned() }).await
     }
 
     /// An agent that writes what is typed to the file `typed`, byte by byte, and knows bracketed paste.
@@ -110,10 +81,7 @@ impl Server {
             self.path("typed").display()
         );
         let pane = self.start(&["sh", "-c", &script]).await;
-        until("the agent is ready", async || {
-            self.capture().await.text.contains("ready")
-        })
-        .await;
+        until("the agent is ready", async || self.capture().await.text.contains("ready")).await;
         pane
     }
 
@@ -143,12 +111,7 @@ impl Server {
         let all = async || self.typed().len() >= expected.len();
         until("all was typed", all).await;
         let typed = self.typed();
-        assert!(
-            typed == expected,
-            "typed {} bytes, not the {} expected",
-            typed.len(),
-            expected.len()
-        );
+        assert!(typed == expected, "typed {} bytes, not the {} expected", typed.len(), expected.len());
     }
 }
 
@@ -172,10 +135,7 @@ async fn until(what: &str, mut fact: impl AsyncFnMut() -> bool) {
 }
 
 fn bracketed(pieces: &[String]) -> String {
-    pieces
-        .iter()
-        .map(|piece| format!("\x1b[200~{piece}\x1b[201~"))
-        .collect()
+    pieces.iter().map(|piece| format!("\x1b[200~{piece}\x1b[201~")).collect()
 }
 
 fn guard(pane: &Pane) -> Guard {
@@ -217,10 +177,7 @@ mod starting {
         let pane = server.start(&argv).await;
         until("it runs", async || argv_of(pane.pid)[0] == "tail").await;
         assert_eq!(argv_of(pane.pid), argv);
-        assert_eq!(
-            (pane.dead, pane.in_mode, pane.width, pane.height),
-            (None, false, 160, 48)
-        );
+        assert_eq!((pane.dead, pane.in_mode, pane.width, pane.height), (None, false, 160, 48));
     }
 
     #[cfg(target_os = "linux")]
@@ -238,10 +195,7 @@ mod starting {
         let cwd = server.path("a #{pane_id} %H ## $x; ;");
         std::fs::create_dir(&cwd).expect("made");
         let argv = vec!["tail".to_owned(), "-f".to_owned(), "/dev/null".to_owned()];
-        let mut command = LaunchCommand {
-            argv,
-            cwd: cwd.clone(),
-        };
+        let mut command = LaunchCommand { argv, cwd: cwd.clone() };
         let pane = server.tmux.respawn(command.clone()).await.expect("a pane");
         let place = |pane: &Pane| std::fs::read_link(format!("/proc/{}/cwd", pane.pid)).expect("a process");
         until("it is there", async || place(&pane) == cwd).await;
@@ -257,11 +211,7 @@ mod starting {
         let server = Server::with_config("set -g destroy-unattached on\nset -g exit-empty on\n");
         server.start(&["sh", "-c", "exit 3"]).await;
         assert_eq!(server.dead().await, ExitStatus::Code(3));
-        assert_eq!(
-            server.user(&["show-options", "-gwv", "remain-on-exit"]),
-            "off",
-            "nothing is set for all"
-        );
+        assert_eq!(server.user(&["show-options", "-gwv", "remain-on-exit"]), "off", "nothing is set for all");
         assert_eq!(server.user(&["show-options", "-gv", "destroy-unattached"]), "on");
     }
 
@@ -284,43 +234,20 @@ mod starting {
         assert_eq!(server.dead().await, ExitStatus::Code(0));
         server.user(&["set-option", "-w", "-t", &first.id, "remain-on-exit", "off"]);
         server.start(&["sh", "-c", "exit 4"]).await;
-        assert_eq!(
-            server.dead().await,
-            ExitStatus::Code(4),
-            "remain-on-exit is put right"
-        );
+        assert_eq!(server.dead().await, ExitStatus::Code(4), "remain-on-exit is put right");
     }
 
     #[tokio::test]
     async fn a_session_with_a_longer_name_is_another_session() {
         let server = Server::new();
         assert_eq!(server.tmux.find().await, Ok(None), "no server");
-        server.user(&[
-            "new-session",
-            "-d",
-            "-s",
-            "ccmux2",
-            "-x",
-            "80",
-            "-y",
-            "24",
-            "sleep 1000",
-        ]);
+        server.user(&["new-session", "-d", "-s", "ccmux2", "-x", "80", "-y", "24", "sleep 1000"]);
         assert_eq!(server.tmux.find().await, Ok(None));
-        assert!(matches!(
-            server.tmux.capture().await,
-            Err(TerminalError::NoPane(_))
-        ));
+        assert!(matches!(server.tmux.capture().await, Err(TerminalError::NoPane(_))));
         server.tmux.kill_session().await.expect("nothing to kill");
         let pane = server.start(&["sleep", "1000"]).await;
         assert_eq!(
-            server.user(&[
-                "display-message",
-                "-p",
-                "-t",
-                &pane.id,
-                "#{session_name}:#{window_name}"
-            ]),
+            server.user(&["display-message", "-p", "-t", &pane.id, "#{session_name}:#{window_name}"]),
             "ccmux:claude"
         );
         server.tmux.kill_session().await.expect("killed");
@@ -331,17 +258,7 @@ mod starting {
     #[tokio::test]
     async fn a_session_of_the_user_gets_a_window_and_keeps_its_panes() {
         let server = Server::new();
-        server.user(&[
-            "new-session",
-            "-d",
-            "-s",
-            "ccmux",
-            "-x",
-            "80",
-            "-y",
-            "24",
-            "sleep 1000",
-        ]);
+        server.user(&["new-session", "-d", "-s", "ccmux", "-x", "80", "-y", "24", "sleep 1000"]);
         server.user(&["new-window", "-t", "=ccmux:5", "sleep 1000"]);
         let theirs = server.user(&["list-panes", "-s", "-t", "=ccmux", "-F", "#{pane_id} #{pane_pid}"]);
         let pane = server.start(&["sh", "-c", "exit 5"]).await;
@@ -349,17 +266,8 @@ mod starting {
         let all = server.user(&["list-panes", "-s", "-t", "=ccmux", "-F", "#{pane_id} #{pane_pid}"]);
         assert_eq!(all.lines().filter(|line| !theirs.contains(line)).count(), 1);
         assert!(theirs.lines().all(|line| all.contains(line)), "{all}");
-        let active = server.user(&[
-            "list-windows",
-            "-t",
-            "=ccmux",
-            "-F",
-            "#{window_index} #{window_active}",
-        ]);
-        assert!(
-            active.contains("5 1"),
-            "the user's window stays the current one: {active}"
-        );
+        let active = server.user(&["list-windows", "-t", "=ccmux", "-F", "#{window_index} #{window_active}"]);
+        assert!(active.contains("5 1"), "the user's window stays the current one: {active}");
         server.tmux.kill_pane().await.expect("killed");
         assert_eq!(server.tmux.find().await, Ok(None));
         assert_ne!(pane.id, "");
@@ -381,10 +289,7 @@ mod starting {
         server.user(&["join-pane", "-d", "-s", &pane.id, "-t", "=elsewhere:"]);
         assert_eq!(server.pane().await.id, pane.id);
         let pieces = vec!["x".to_owned()];
-        assert_eq!(
-            server.tmux.inject(guard(&pane), pieces.clone()).await,
-            Ok(Typed::Done)
-        );
+        assert_eq!(server.tmux.inject(guard(&pane), pieces.clone()).await, Ok(Typed::Done));
         server.typed_is(&bracketed(&pieces)).await;
     }
 
@@ -395,11 +300,7 @@ mod starting {
         let started = server.user(&["display-message", "-p", "-t", &pane.id, "#{pane_start_command}"]);
         assert!(started.contains("exit 0"), "{started}");
         let marks = server.user(&["list-panes", "-a", "-F", "#{pane_id}#{@ccmux_pane}"]);
-        assert_eq!(
-            marks.lines().filter(|line| line.contains("ccmux")).count(),
-            1,
-            "{marks}"
-        );
+        assert_eq!(marks.lines().filter(|line| line.contains("ccmux")).count(), 1, "{marks}");
         assert_eq!(marks.lines().count(), 2, "{marks}");
     }
 
@@ -409,10 +310,7 @@ mod starting {
         let mut settings = server.tmux.settings.clone();
         settings.session = "a.b".to_owned();
         let refused = Tmux::new(settings)
-            .respawn(LaunchCommand {
-                argv: vec!["sleep".to_owned(), "9".to_owned()],
-                cwd: "/".into(),
-            })
+            .respawn(LaunchCommand { argv: vec!["sleep".to_owned(), "9".to_owned()], cwd: "/".into() })
             .await;
         assert!(
             matches!(&refused, Err(TerminalError::Failed { why, .. }) if why.contains("a.b")),
@@ -469,10 +367,7 @@ mod typing {
         let pane = server.start_listening().await;
         server.user(&["set-buffer", "-b", "theirs", "kept"]);
         let pieces = nasty();
-        assert_eq!(
-            server.tmux.inject(guard(&pane), pieces.clone()).await,
-            Ok(Typed::Done)
-        );
+        assert_eq!(server.tmux.inject(guard(&pane), pieces.clone()).await, Ok(Typed::Done));
         server.typed_is(&bracketed(&pieces)).await;
         assert_eq!(server.user(&["list-buffers", "-F", "#{buffer_name}"]), "theirs");
     }
@@ -482,10 +377,7 @@ mod typing {
         let server = Server::new();
         let pane = server.start_listening().await;
         let pieces = vec!["a".to_owned(), "b\0".to_owned()];
-        assert!(matches!(
-            server.tmux.inject(guard(&pane), pieces).await,
-            Err(TerminalError::Failed { .. })
-        ));
+        assert!(matches!(server.tmux.inject(guard(&pane), pieces).await, Err(TerminalError::Failed { .. })));
         let pieces = vec![String::new(), "c".to_owned()];
         assert_eq!(server.tmux.inject(guard(&pane), pieces).await, Ok(Typed::Done));
         server.typed_is(&bracketed(&["c".to_owned()])).await;
@@ -496,11 +388,7 @@ mod typing {
         let server = Server::new();
         let pane = server.start_listening().await;
         let pieces = vec!["hi".to_owned()];
-        server
-            .tmux
-            .inject(guard(&pane), pieces.clone())
-            .await
-            .expect("typed");
+        server.tmux.inject(guard(&pane), pieces.clone()).await.expect("typed");
         assert_eq!(server.tmux.press_enter(guard(&pane)).await, Ok(Typed::Done));
         server.typed_is(&format!("{}\r", bracketed(&pieces))).await;
     }
@@ -510,10 +398,7 @@ mod typing {
         let server = Server::new();
         let pane = server.start_listening().await;
         let piece = |length: usize| {
-            (0..)
-                .map(|i| char::from(b' ' + (i * 7 % 95) as u8))
-                .take(length)
-                .collect::<String>()
+            (0..).map(|i| char::from(b' ' + (i * 7 % 95) as u8)).take(length).collect::<String>()
         };
         let small: Vec<String> = (0..450).map(|_| piece(62)).collect();
         let big: Vec<String> = (0..337).map(|_| piece(778)).collect();
@@ -521,10 +406,7 @@ mod typing {
         for pieces in [small, big] {
             expected += &bracketed(&pieces);
             let begun = Instant::now();
-            assert_eq!(
-                server.tmux.inject(guard(&pane), pieces.clone()).await,
-                Ok(Typed::Done)
-            );
+            assert_eq!(server.tmux.inject(guard(&pane), pieces.clone()).await, Ok(Typed::Done));
             let taken = begun.elapsed();
             server.typed_is(&expected).await;
             let bytes: usize = pieces.iter().map(String::len).sum();
@@ -544,23 +426,10 @@ mod typing {
         let id = pane.id.as_str();
         server.user(&["split-window", "-d", "-t", id, "sleep 1000"]);
         let wrong = Guard { pid: pane.pid + 1 };
-        refuses(
-            &server,
-            wrong,
-            &format!("process {} is not {}", pane.pid, wrong.pid),
-        )
-        .await;
+        refuses(&server, wrong, &format!("process {} is not {}", pane.pid, wrong.pid)).await;
         for (begin, end, why) in [
-            (
-                vec!["copy-mode", "-t", id],
-                vec!["send-keys", "-t", id, "-X", "cancel"],
-                "in a mode",
-            ),
-            (
-                vec!["select-pane", "-d", "-t", id],
-                vec!["select-pane", "-e", "-t", id],
-                "input off",
-            ),
+            (vec!["copy-mode", "-t", id], vec!["send-keys", "-t", id, "-X", "cancel"], "in a mode"),
+            (vec!["select-pane", "-d", "-t", id], vec!["select-pane", "-e", "-t", id], "input off"),
             (
                 vec!["set-option", "-w", "-t", id, "synchronize-panes", "on"],
                 vec!["set-option", "-w", "-t", id, "synchronize-panes", "off"],
@@ -572,10 +441,7 @@ mod typing {
             server.user(&end);
         }
         let pieces = vec!["at last".to_owned()];
-        assert_eq!(
-            server.tmux.inject(guard(&pane), pieces.clone()).await,
-            Ok(Typed::Done)
-        );
+        assert_eq!(server.tmux.inject(guard(&pane), pieces.clone()).await, Ok(Typed::Done));
         server.typed_is(&bracketed(&pieces)).await;
         kill(Pid::from_raw(pane.pid), Signal::SIGKILL).expect("killed");
         server.dead().await;
@@ -584,10 +450,9 @@ mod typing {
     }
 
     async fn refuses(server: &Server, guard: Guard, reason: &str) {
-        for typed in [
-            server.tmux.inject(guard, vec!["never".to_owned()]).await,
-            server.tmux.press_enter(guard).await,
-        ] {
+        for typed in
+            [server.tmux.inject(guard, vec!["never".to_owned()]).await, server.tmux.press_enter(guard).await]
+        {
             assert!(
                 matches!(&typed, Ok(Typed::Refused(why)) if why.contains(reason)),
                 "{typed:?}, not {reason}"
@@ -600,10 +465,7 @@ mod typing {
         let server = Server::new();
         let pane = server.start_listening().await;
         server.user(&["kill-server"]);
-        until("the server is gone", async || {
-            server.tmux.find().await == Ok(None)
-        })
-        .await;
+        until("the server is gone", async || server.tmux.find().await == Ok(None)).await;
         *server.tmux.pane.lock().expect("not poisoned") = Some(pane.id.clone());
         let typed = server.tmux.inject(guard(&pane), vec!["x".to_owned()]).await;
         assert!(matches!(typed, Err(TerminalError::NoPane(_))), "{typed:?}");
@@ -632,11 +494,7 @@ mod typing {
             rounds += 1;
         }
         eprintln!("{rounds} rounds, {refused} refused");
-        assert!(
-            server
-                .user(&["list-sessions", "-F", "#{session_name}"])
-                .contains("other")
-        );
+        assert!(server.user(&["list-sessions", "-F", "#{session_name}"]).contains("other"));
         assert!(rounds >= 30, "only {rounds} rounds");
     }
 }
@@ -650,10 +508,7 @@ mod looking {
         let script =
             "printf '\\033]2;ccmux P %%9 1 0 ✳ a | b\\033\\\\\\n\\033[31mred\\033[m \\n\\nlast'; sleep 1000";
         server.start(&["sh", "-c", script]).await;
-        until("it is on the screen", async || {
-            server.capture().await.text.contains("last")
-        })
-        .await;
+        until("it is on the screen", async || server.capture().await.text.contains("last")).await;
         let capture = server.capture().await;
         let rows: Vec<&str> = capture.text.split('\n').collect();
         assert_eq!(rows.len(), 48, "as many as the pane has");
@@ -671,10 +526,7 @@ mod looking {
         server.user(&["new-session", "-d", "-s", "other", "sleep 1000"]);
         let humans = Server::new();
         let attached = async |count: usize| {
-            until("attached", async || {
-                server.user(&["list-clients"]).lines().count() == count
-            })
-            .await;
+            until("attached", async || server.user(&["list-clients"]).lines().count() == count).await;
         };
         let attach = |name: &str, how: &str| {
             let line = format!("exec env -u TMUX tmux -L {} {how}", server.name);
@@ -683,23 +535,14 @@ mod looking {
         attach("read-only", "attach -r -t =ccmux");
         attach("elsewhere", "attach -t =other");
         let mut control = server.command(&["-C", "attach", "-t", "=ccmux"]);
-        let mut control = control
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("tmux");
+        let mut control = control.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("tmux");
         attached(3).await;
         assert_eq!(server.tmux.last_typed().await, Ok(None));
 
         attach("grouped", "new-session -t =ccmux");
         attached(4).await;
         let now = jiff::Timestamp::now().as_millisecond();
-        let active = server
-            .tmux
-            .last_typed()
-            .await
-            .expect("an answer")
-            .expect("a human");
+        let active = server.tmux.last_typed().await.expect("an answer").expect("a human");
         assert!((active.0 - now).abs() < 20_000, "{active:?} is not near {now}");
         assert_eq!(server.capture().await.active_at, Some(active));
         drop(control.stdin.take());
@@ -711,26 +554,10 @@ mod looking {
         let server = Server::new();
         let pane = server.start_listening().await;
         server.user(&["kill-server"]);
-        until("the server is gone", async || {
-            server.tmux.find().await == Ok(None)
-        })
-        .await;
-        server.user(&[
-            "new-session",
-            "-d",
-            "-s",
-            "theirs",
-            "-x",
-            "80",
-            "-y",
-            "24",
-            "sleep 1000",
-        ]);
+        until("the server is gone", async || server.tmux.find().await == Ok(None)).await;
+        server.user(&["new-session", "-d", "-s", "theirs", "-x", "80", "-y", "24", "sleep 1000"]);
         *server.tmux.pane.lock().expect("not poisoned") = Some(pane.id.clone());
-        assert!(matches!(
-            server.tmux.capture().await,
-            Err(TerminalError::NoPane(_))
-        ));
+        assert!(matches!(server.tmux.capture().await, Err(TerminalError::NoPane(_))));
         *server.tmux.pane.lock().expect("not poisoned") = Some(pane.id.clone());
         let typed = server.tmux.inject(guard(&pane), vec!["x".to_owned()]).await;
         assert!(matches!(typed, Ok(Typed::Refused(_))), "{typed:?}");
@@ -751,10 +578,7 @@ mod watching {
         fn new(server: &Server) -> Self {
             let (sender, news) = mpsc::channel(16);
             let tmux = Arc::clone(&server.tmux);
-            Self {
-                news,
-                task: tokio::spawn(async move { tmux.watch_output(sender).await }),
-            }
+            Self { news, task: tokio::spawn(async move { tmux.watch_output(sender).await }) }
         }
 
         async fn next(&mut self) -> PaneNews {
@@ -777,11 +601,7 @@ mod watching {
         assert_eq!(watched.next().await, PaneNews::Silent, "silent from the start");
         let begun = Instant::now();
         for _ in 0..3 {
-            server
-                .tmux
-                .inject(guard(&pane), vec!["text\n".to_owned()])
-                .await
-                .expect("typed");
+            server.tmux.inject(guard(&pane), vec!["text\n".to_owned()]).await.expect("typed");
         }
         assert_eq!(watched.next().await, PaneNews::Active);
         assert_eq!(watched.next().await, PaneNews::Silent);
@@ -812,16 +632,8 @@ mod watching {
         let mut watched = Watched::new(&server);
         assert_eq!(watched.next().await, PaneNews::Silent);
         server.user(&["pipe-pane", "-t", &pane.id]);
-        assert_eq!(
-            watched.next().await,
-            PaneNews::Silent,
-            "mounted, and nothing came"
-        );
-        server
-            .tmux
-            .inject(guard(&pane), vec!["text\n".to_owned()])
-            .await
-            .expect("typed");
+        assert_eq!(watched.next().await, PaneNews::Silent, "mounted, and nothing came");
+        server.tmux.inject(guard(&pane), vec!["text\n".to_owned()]).await.expect("typed");
         assert_eq!(watched.next().await, PaneNews::Active);
     }
 
@@ -837,17 +649,10 @@ mod watching {
         server.start(&["sh", "-c", script]).await;
         watched.heard_something().await;
         server.user(&["kill-server"]);
-        until("the server is gone", async || {
-            server.tmux.find().await == Ok(None)
-        })
-        .await;
+        until("the server is gone", async || server.tmux.find().await == Ok(None)).await;
         let pane = server.start(&["sh", "-c", script]).await;
         watched.heard_something().await;
-        server
-            .tmux
-            .inject(guard(&pane), vec!["text\n".to_owned()])
-            .await
-            .expect("typed");
+        server.tmux.inject(guard(&pane), vec!["text\n".to_owned()]).await.expect("typed");
         assert_eq!(watched.next().await, PaneNews::Active);
     }
 
@@ -872,11 +677,7 @@ mod watching {
             .expect("no panic");
         assert!(!server.tmux.settings.sink_socket.exists());
         // tmux notices when it next has something to write.
-        server
-            .tmux
-            .inject(guard(&pane), vec!["text".to_owned()])
-            .await
-            .expect("typed");
+        server.tmux.inject(guard(&pane), vec!["text".to_owned()]).await.expect("typed");
         until("the pipe is gone", async || !is_piped(&server)).await;
     }
 }
@@ -903,73 +704,36 @@ mod process {
         drop(file);
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&binary, mode).expect("a mode");
-        Tmux::new(TmuxSettings {
-            binary,
-            ..server.tmux.settings.clone()
-        })
+        Tmux::new(TmuxSettings { binary, ..server.tmux.settings.clone() })
     }
 
     #[tokio::test]
     async fn a_tmux_that_is_missing_or_too_old_is_named() {
         let server = Server::new();
         assert!(server.tmux.version().await.is_ok());
-        let old = with_binary(&server, "echo tmux 3.1c")
-            .version()
-            .await
-            .expect_err("too old")
-            .to_string();
+        let old = with_binary(&server, "echo tmux 3.1c").version().await.expect_err("too old").to_string();
         assert_eq!(old, "tmux 3.1c is too old: install tmux 3.2 or newer");
-        let other = with_binary(&server, "echo hello")
-            .version()
-            .await
-            .expect_err("no tmux")
-            .to_string();
+        let other = with_binary(&server, "echo hello").version().await.expect_err("no tmux").to_string();
         assert!(other.contains("hello"), "{other}");
-        let settings = TmuxSettings {
-            binary: "/nonexistent/tmux".into(),
-            ..server.tmux.settings.clone()
-        };
-        let missing = Tmux::new(settings)
-            .version()
-            .await
-            .expect_err("missing")
-            .to_string();
-        assert!(
-            missing.contains("/nonexistent/tmux") && missing.contains("install tmux"),
-            "{missing}"
-        );
+        let settings = TmuxSettings { binary: "/nonexistent/tmux".into(), ..server.tmux.settings.clone() };
+        let missing = Tmux::new(settings).version().await.expect_err("missing").to_string();
+        assert!(missing.contains("/nonexistent/tmux") && missing.contains("install tmux"), "{missing}");
     }
 
     #[tokio::test]
     async fn a_tmux_that_hangs_is_ended_and_reported_as_silent() {
         let server = Server::new();
         let file = server.path("pid");
-        let tmux = with_binary(
-            &server,
-            &format!("echo $$ >'{}'; exec sleep 1000", file.display()),
-        );
-        assert_eq!(
-            tmux.find().await,
-            Err(TerminalError::Silent {
-                what: "list panes",
-                limit_s: 5
-            })
-        );
-        let pid: i32 = std::fs::read_to_string(file)
-            .expect("it ran")
-            .trim()
-            .parse()
-            .expect("a pid");
+        let tmux = with_binary(&server, &format!("echo $$ >'{}'; exec sleep 1000", file.display()));
+        assert_eq!(tmux.find().await, Err(TerminalError::Silent { what: "list panes", limit_s: 5 }));
+        let pid: i32 = std::fs::read_to_string(file).expect("it ran").trim().parse().expect("a pid");
         until("it is gone", async || kill(Pid::from_raw(pid), None).is_err()).await;
     }
 
     #[tokio::test]
     async fn a_server_that_dies_while_we_type_leaves_a_doubt() {
         let server = Server::new();
-        let tmux = with_binary(
-            &server,
-            "cat >/dev/null; echo 'server exited unexpectedly' >&2; exit 1",
-        );
+        let tmux = with_binary(&server, "cat >/dev/null; echo 'server exited unexpectedly' >&2; exit 1");
         *tmux.pane.lock().expect("not poisoned") = Some("%0".to_owned());
         let typed = tmux.inject(Guard { pid: 1 }, vec!["x".to_owned()]).await;
         assert!(matches!(typed, Err(TerminalError::Silent { .. })), "{typed:?}");

@@ -76,10 +76,7 @@ fn is_too_old(version: &TmuxVersion) -> bool {
 fn parse(answer: &str) -> Option<TmuxVersion> {
     let text = answer.strip_prefix("tmux ")?.trim();
     let digits = text.strip_prefix("next-").unwrap_or(text);
-    Some(TmuxVersion {
-        text: text.to_owned(),
-        number: parse_number(digits),
-    })
+    Some(TmuxVersion { text: text.to_owned(), number: parse_number(digits) })
 }
 
 fn parse_number(text: &str) -> Option<(u32, u32)> {
@@ -109,12 +106,9 @@ mod tests {
 
     #[test]
     fn what_is_older_than_3_2_is_too_old() {
-        for (answer, too_old) in [
-            ("tmux 3.1c", true),
-            ("tmux 2.9a", true),
-            ("tmux 3.2", false),
-            ("tmux 3.10", false),
-        ] {
+        for (answer, too_old) in
+            [("tmux 3.1c", true), ("tmux 2.9a", true), ("tmux 3.2", false), ("tmux 3.10", false)]
+        {
             assert_eq!(is_too_old(&parse(answer).expect(answer)), too_old, "{answer}");
         }
     }

@@ -84,10 +84,7 @@ impl Watcher<'_> {
 
     async fn mount(&self, listener: &SinkListener) -> Result<PaneOutput, TerminalError> {
         self.tmux.mount_sink().await?;
-        let failed = |why: String| TerminalError::Failed {
-            what: "hand over the pane's output",
-            why,
-        };
+        let failed = |why: String| TerminalError::Failed { what: "hand over the pane's output", why };
         match timeout(LIMIT, listener.accept()).await {
             Ok(output) => output.map_err(|error: io::Error| failed(error.to_string())),
             Err(_) => Err(failed(format!("{:?} did not come back", self.tmux.settings.sink))),
@@ -101,11 +98,8 @@ impl Watcher<'_> {
         let mut silent_at = Instant::now() + self.tmux.settings.silence_timeout;
         loop {
             let read = output.read(&mut buffer);
-            let result = if phase == Phase::Silent {
-                Ok(read.await)
-            } else {
-                timeout_at(silent_at, read).await
-            };
+            let result =
+                if phase == Phase::Silent { Ok(read.await) } else { timeout_at(silent_at, read).await };
             match result {
                 Err(_) => self.enter(&mut phase, Phase::Silent).await?,
                 Ok(Ok(1..)) => {
@@ -125,11 +119,7 @@ impl Watcher<'_> {
         if *phase == next {
             return Ok(());
         }
-        let news = if next == Phase::Silent {
-            PaneNews::Silent
-        } else {
-            PaneNews::Active
-        };
+        let news = if next == Phase::Silent { PaneNews::Silent } else { PaneNews::Active };
         *phase = next;
         self.news.send(news).await.map_err(|_| Deaf)
     }

@@ -119,21 +119,10 @@ impl Turns {
         let (store, moved_aside) = Store::open(&state_dir.join(store::FILE_NAME), unix_seconds())?;
         let store = Arc::new(store);
         let broadcast = Broadcast::new(Arc::clone(&store), store.last_seq()?, settings.subscriber_bytes);
-        let reader = TranscriptReader {
-            projects_dir: settings.projects_dir,
-        };
+        let reader = TranscriptReader { projects_dir: settings.projects_dir };
         let sessions = Sessions::default();
-        let room = Room {
-            reader,
-            store,
-            broadcast,
-            sessions,
-            publishing: Mutex::new(()),
-        };
-        Ok(Opened {
-            turns: Self(Arc::new(room)),
-            moved_aside,
-        })
+        let room = Room { reader, store, broadcast, sessions, publishing: Mutex::new(()) };
+        Ok(Opened { turns: Self(Arc::new(room)), moved_aside })
     }
 
     /// For `output.sock` and for `subscribe` on `control.sock`; has `subscribers` and `last_seq` for `status`.
@@ -149,10 +138,7 @@ impl Turns {
         last_message: Option<&str>,
         transcript: Option<&Path>,
     ) {
-        self.0
-            .sessions
-            .of(session)
-            .note_stop(prompt, last_message, transcript);
+        self.0.sessions.of(session).note_stop(prompt, last_message, transcript);
     }
 
     /// Remembers where a session's transcript is (every hook names it).
@@ -191,11 +177,7 @@ impl Turns {
         messages: Vec<String>,
     ) -> Result<Seq, TurnsError> {
         let turns = self.clone();
-        let alert = Alert {
-            kind: kind.word().to_owned(),
-            message,
-            messages,
-        };
+        let alert = Alert { kind: kind.word().to_owned(), message, messages };
         blocking(move || turns.0.alert(alert, session)).await
     }
 
@@ -230,17 +212,8 @@ impl Turns {
     ) -> (Found, Option<PromptId>) {
         let turns = self.clone();
         let search = move || {
-            let wanted = Wanted {
-                text: &text,
-                same,
-                contains,
-            };
-            Ok(find_batch(
-                &mark.path,
-                &turns.0.reader.projects_dir,
-                mark.offset,
-                wanted,
-            ))
+            let wanted = Wanted { text: &text, same, contains };
+            Ok(find_batch(&mark.path, &turns.0.reader.projects_dir, mark.offset, wanted))
         };
         blocking(search).await.unwrap_or((Found::Unreadable, None))
     }
@@ -258,15 +231,9 @@ impl Turns {
 
 impl Room {
     fn publish(&self, session: &Session, order: TurnOrder) -> Result<Option<Seq>, TurnsError> {
-        let last_message = if order.interrupted {
-            None
-        } else {
-            session.last_message(order.prompt.as_ref())
-        };
+        let last_message = if order.interrupted { None } else { session.last_message(order.prompt.as_ref()) };
         let known = self.store.cursor(&order.session)?;
-        let path = session
-            .transcript()
-            .or_else(|| known.as_ref().map(|cursor| cursor.path.clone()));
+        let path = session.transcript().or_else(|| known.as_ref().map(|cursor| cursor.path.clone()));
         let path = path.ok_or_else(|| TurnsError::NoTranscript(order.session.clone()))?;
         let known = known.filter(|cursor| cursor.path == path);
         if self.is_repeated(known.as_ref(), &order, last_message.as_deref())? {
@@ -309,10 +276,7 @@ impl Room {
                 tracing::warn!(event = "transcript.unreadable", %error);
                 let mut cursor = cursor.clone();
                 cursor.prompt.clone_from(&request.prompt);
-                Ok(Read {
-                    turns: vec![TurnBody::of_words(request.prompt.clone(), words)],
-                    cursor,
-                })
+                Ok(Read { turns: vec![TurnBody::of_words(request.prompt.clone(), words)], cursor })
             }
             (read, _) => Ok(read?),
         }
@@ -326,11 +290,7 @@ impl Room {
             session: order.session.clone(),
             ts: now,
             // The order is about the turn that ended just now; others before it were missed.
-            in_reply_to: if n == last {
-                in_reply_to.take().unwrap_or_default()
-            } else {
-                Vec::new()
-            },
+            in_reply_to: if n == last { in_reply_to.take().unwrap_or_default() } else { Vec::new() },
             body,
         });
         let turns = turns.collect();
@@ -345,9 +305,7 @@ impl Room {
     fn alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
         let kind = alert.kind.clone();
         let lines = self.stored_and_sent(|| {
-            self.store
-                .append_alert(alert, session, unix_seconds())
-                .map(|line| vec![line])
+            self.store.append_alert(alert, session, unix_seconds()).map(|line| vec![line])
         })?;
         let seq = lines.last().map(Line::seq).ok_or(TurnsError::Ended)?;
         tracing::info!(event = "alert.published", kind, %seq);
@@ -367,11 +325,7 @@ impl Room {
     }
 
     fn set_cursor_to_end(&self, session: &SessionId, path: &Path) -> Result<(), TurnsError> {
-        if self
-            .store
-            .cursor(session)?
-            .is_some_and(|known| known.path == path)
-        {
+        if self.store.cursor(session)?.is_some_and(|known| known.path == path) {
             return Ok(());
         }
         let cursor = Cursor::end_of(path, &self.reader.projects_dir)?;
@@ -387,10 +341,7 @@ impl Room {
             },
         };
         let offset = match open_transcript(&path, &self.reader.projects_dir) {
-            Ok(file) => file
-                .metadata()
-                .map_err(|source| TranscriptError::io(&path, "fstat", source))?
-                .len(),
+            Ok(file) => file.metadata().map_err(|source| TranscriptError::io(&path, "fstat", source))?.len(),
             Err(TranscriptError::Missing { .. }) => 0,
             Err(error) => return Err(error.into()),
         };
@@ -406,9 +357,7 @@ fn ends_with_words(blocks: &[serde_json::Value], words: &str) -> bool {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TurnsError> + Send + 'static,
 ) -> Result<T, TurnsError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| TurnsError::Ended)?
+    tokio::task::spawn_blocking(work).await.map_err(|_| TurnsError::Ended)?
 }
 
 fn unix_seconds() -> i64 {

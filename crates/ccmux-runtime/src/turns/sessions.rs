@@ -43,10 +43,7 @@ impl Sessions {
     /// The session, made if it was not known.
     pub fn of(&self, id: &SessionId) -> Arc<Session> {
         let mut all = locked(&self.0);
-        let known = all
-            .iter()
-            .position(|(other, _)| other == id)
-            .and_then(|at| all.remove(at));
+        let known = all.iter().position(|(other, _)| other == id).and_then(|at| all.remove(at));
         let entry = known.unwrap_or_else(|| (id.clone(), Arc::default()));
         let session = Arc::clone(&entry.1);
         all.push_back(entry);
@@ -75,10 +72,7 @@ impl Session {
         }
         noted.stops.retain(|stop| stop.prompt.as_ref() != prompt);
         if let Some(text) = last_message.filter(|text| !text.trim().is_empty()) {
-            let stop = Stop {
-                prompt: prompt.cloned(),
-                last_message: text.to_owned(),
-            };
+            let stop = Stop { prompt: prompt.cloned(), last_message: text.to_owned() };
             noted.stops.push_back(stop);
         }
         if noted.stops.len() > MAX_STOPS {
@@ -93,11 +87,7 @@ impl Session {
     /// What the Stop of that prompt said last; the words stay, for the same Stop may come again.
     pub(super) fn last_message(&self, prompt: Option<&PromptId>) -> Option<String> {
         let noted = locked(&self.noted);
-        let stop = noted
-            .stops
-            .iter()
-            .rev()
-            .find(|stop| stop.prompt.as_ref() == prompt);
+        let stop = noted.stops.iter().rev().find(|stop| stop.prompt.as_ref() == prompt);
         stop.map(|stop| stop.last_message.clone())
     }
 }

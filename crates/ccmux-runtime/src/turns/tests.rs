@@ -19,20 +19,13 @@ impl House {
         let dir = TempDir::new().unwrap();
         fs::create_dir_all(dir.path().join("projects/p")).unwrap();
         fs::create_dir(dir.path().join("state")).unwrap();
-        Self {
-            dir,
-            session: SessionId::new("s1"),
-        }
+        Self { dir, session: SessionId::new("s1") }
     }
 
     fn open(&self) -> Turns {
-        let settings = TurnsSettings {
-            projects_dir: self.dir.path().join("projects"),
-            subscriber_bytes: 1 << 20,
-        };
-        Turns::open(&self.dir.path().join("state"), settings)
-            .unwrap()
-            .turns
+        let settings =
+            TurnsSettings { projects_dir: self.dir.path().join("projects"), subscriber_bytes: 1 << 20 };
+        Turns::open(&self.dir.path().join("state"), settings).unwrap().turns
     }
 
     fn transcript(&self) -> PathBuf {
@@ -40,41 +33,23 @@ impl House {
     }
 
     fn append(&self, lines: &[Value]) {
-        let mut file = File::options()
-            .create(true)
-            .append(true)
-            .open(self.transcript())
-            .unwrap();
+        let mut file = File::options().create(true).append(true).open(self.transcript()).unwrap();
         for line in lines {
             writeln!(file, "{line}").unwrap();
         }
     }
 
     fn stop(&self, turns: &Turns, prompt: &str, words: Option<&str>) {
-        turns.note_stop(
-            &self.session,
-            Some(&PromptId::new(prompt)),
-            words,
-            Some(&self.transcript()),
-        );
+        turns.note_stop(&self.session, Some(&PromptId::new(prompt)), words, Some(&self.transcript()));
     }
 
     fn order(&self, prompt: Option<&str>) -> TurnOrder {
         let prompt = prompt.map(PromptId::new);
-        TurnOrder {
-            session: self.session.clone(),
-            prompt,
-            in_reply_to: Vec::new(),
-            interrupted: false,
-        }
+        TurnOrder { session: self.session.clone(), prompt, in_reply_to: Vec::new(), interrupted: false }
     }
 
     async fn publish(&self, turns: &Turns, prompt: &str) -> Option<u64> {
-        turns
-            .publish(self.order(Some(prompt)))
-            .await
-            .unwrap()
-            .map(|seq| seq.0)
+        turns.publish(self.order(Some(prompt))).await.unwrap().map(|seq| seq.0)
     }
 }
 
@@ -94,16 +69,10 @@ async fn a_stop_that_comes_three_times_is_published_once() {
     house.append(&[user("P"), says("hi")]);
     house.stop(&turns, "P", Some("hi"));
     let begun = Instant::now();
-    let (one, two, three) = tokio::join!(
-        house.publish(&turns, "P"),
-        house.publish(&turns, "P"),
-        house.publish(&turns, "P")
-    );
+    let (one, two, three) =
+        tokio::join!(house.publish(&turns, "P"), house.publish(&turns, "P"), house.publish(&turns, "P"));
     assert_eq!((one, two, three), (Some(1), None, None));
-    assert!(
-        begun.elapsed() < Duration::from_secs(1),
-        "nobody waits for what was published"
-    );
+    assert!(begun.elapsed() < Duration::from_secs(1), "nobody waits for what was published");
     // Nor after a restart.
     drop(turns);
     let turns = house.open();
@@ -127,10 +96,7 @@ async fn a_partial_turn_that_comes_three_times_is_published_once() {
     assert!(begun.elapsed() < Duration::from_secs(1));
     house.stop(&turns, "Q", Some("second"));
     assert_eq!(house.publish(&turns, "Q").await, Some(2));
-    assert_eq!(
-        turns.answer_text(Seq(2)).await.unwrap().as_deref(),
-        Some("second")
-    );
+    assert_eq!(turns.answer_text(Seq(2)).await.unwrap().as_deref(), Some("second"));
 }
 
 #[tokio::test]
@@ -139,14 +105,8 @@ async fn the_turn_names_the_messages_it_answers() {
     let turns = house.open();
     house.append(&[user("P"), says("one"), says("two")]);
     house.stop(&turns, "P", Some("two"));
-    let reply = ReplyTo {
-        id: "m1".into(),
-        channel: "telegram".parse().unwrap(),
-    };
-    let order = TurnOrder {
-        in_reply_to: vec![reply.clone()],
-        ..house.order(Some("P"))
-    };
+    let reply = ReplyTo { id: "m1".into(), channel: "telegram".parse().unwrap() };
+    let order = TurnOrder { in_reply_to: vec![reply.clone()], ..house.order(Some("P")) };
     let seq = turns.publish(order).await.unwrap().unwrap();
     let turn = turns.0.store.turn(seq).unwrap().unwrap();
     assert_eq!((turn.in_reply_to, turn.partial), (vec![reply], false));
@@ -159,24 +119,14 @@ async fn the_turn_names_the_messages_it_answers() {
 async fn a_turn_that_ended_while_the_daemon_was_away_is_published_on_return() {
     let house = House::new();
     let turns = house.open();
-    turns
-        .set_cursor_to_end(&house.session, &house.transcript())
-        .await
-        .unwrap();
+    turns.set_cursor_to_end(&house.session, &house.transcript()).await.unwrap();
     house.append(&[user("P"), says("one")]);
     house.stop(&turns, "P", Some("one"));
     assert_eq!(house.publish(&turns, "P").await, Some(1));
     drop(turns);
-    house.append(&[
-        user("Q"),
-        says("two"),
-        json!({"type":"system","subtype":"turn_duration"}),
-    ]);
+    house.append(&[user("Q"), says("two"), json!({"type":"system","subtype":"turn_duration"})]);
     let turns = house.open();
-    turns
-        .set_cursor_to_end(&house.session, &house.transcript())
-        .await
-        .unwrap();
+    turns.set_cursor_to_end(&house.session, &house.transcript()).await.unwrap();
     assert_eq!(turns.publish(house.order(None)).await.unwrap(), Some(Seq(2)));
     assert_eq!(turns.answer_text(Seq(2)).await.unwrap().as_deref(), Some("two"));
     assert_eq!(turns.publish(house.order(None)).await.unwrap(), None);
@@ -187,10 +137,7 @@ async fn a_session_that_was_never_seen_begins_at_its_present_end() {
     let house = House::new();
     let turns = house.open();
     house.append(&[user("P"), says("history")]);
-    turns
-        .set_cursor_to_end(&house.session, &house.transcript())
-        .await
-        .unwrap();
+    turns.set_cursor_to_end(&house.session, &house.transcript()).await.unwrap();
     assert_eq!(turns.publish(house.order(None)).await.unwrap(), None);
     house.append(&[user("Q"), says("news")]);
     house.stop(&turns, "Q", Some("news"));
@@ -206,16 +153,10 @@ async fn the_words_of_an_earlier_stop_are_not_those_of_an_interrupted_turn() {
     house.stop(&turns, "P", Some("one"));
     house.publish(&turns, "P").await;
     house.append(&[user("Q"), says("half a sent")]);
-    let order = TurnOrder {
-        interrupted: true,
-        ..house.order(Some("Q"))
-    };
+    let order = TurnOrder { interrupted: true, ..house.order(Some("Q")) };
     let seq = turns.publish(order).await.unwrap().unwrap();
     let turn = turns.0.store.turn(seq).unwrap().unwrap();
-    assert_eq!(
-        (text_of(&turn.turn).as_str(), turn.partial),
-        ("half a sent", false)
-    );
+    assert_eq!((text_of(&turn.turn).as_str(), turn.partial), ("half a sent", false));
 }
 
 #[tokio::test]
@@ -239,10 +180,7 @@ async fn a_refused_transcript_leaves_the_hooks_words() {
 async fn a_session_nobody_spoke_of_has_no_transcript() {
     let house = House::new();
     let turns = house.open();
-    assert!(matches!(
-        turns.publish(house.order(None)).await,
-        Err(TurnsError::NoTranscript(_))
-    ));
+    assert!(matches!(turns.publish(house.order(None)).await, Err(TurnsError::NoTranscript(_))));
     assert_eq!(turns.mark(&house.session).await.unwrap(), None);
 }
 
@@ -251,22 +189,14 @@ async fn a_mark_is_where_the_transcript_ends_now() {
     let house = House::new();
     let turns = house.open();
     turns.note_transcript(&house.session, &house.transcript());
-    let mark = |offset| {
-        Some(Mark {
-            path: house.transcript(),
-            offset,
-        })
-    };
+    let mark = |offset| Some(Mark { path: house.transcript(), offset });
     assert_eq!(turns.mark(&house.session).await.unwrap(), mark(0));
     house.append(&[user("P")]);
     let length = fs::metadata(house.transcript()).unwrap().len();
     assert_eq!(turns.mark(&house.session).await.unwrap(), mark(length));
     let same: Compare = |theirs, ours| theirs == ours;
     let find = |offset| {
-        let mark = Mark {
-            path: house.transcript(),
-            offset,
-        };
+        let mark = Mark { path: house.transcript(), offset };
         turns.find_batch(mark, "prompt P".to_owned(), same, same)
     };
     assert_eq!(find(0).await, (Found::Whole, Some(PromptId::new("P"))));
@@ -282,10 +212,7 @@ async fn sessions_do_not_wait_for_each_other() {
     fs::write(&path, "").unwrap();
     let prompt = PromptId::new("P");
     turns.note_stop(&other, Some(&prompt), Some("never comes"), Some(&path));
-    let slow = TurnOrder {
-        session: other,
-        ..house.order(Some("P"))
-    };
+    let slow = TurnOrder { session: other, ..house.order(Some("P")) };
     let slow = tokio::spawn({
         let turns = turns.clone();
         async move { turns.publish(slow).await }
@@ -303,21 +230,12 @@ async fn alerts_and_turns_share_one_sequence() {
     let turns = house.open();
     let ids = vec!["m1".to_owned()];
     let session = Some(house.session.clone());
-    assert_eq!(
-        turns
-            .alert(AlertKind::Stuck, "look".into(), session, ids)
-            .await
-            .unwrap(),
-        Seq(1)
-    );
+    assert_eq!(turns.alert(AlertKind::Stuck, "look".into(), session, ids).await.unwrap(), Seq(1));
     house.append(&[user("P"), says("hi")]);
     house.stop(&turns, "P", Some("hi"));
     assert_eq!(house.publish(&turns, "P").await, Some(2));
     let line = turns.0.store.since(Seq(0), 1, 1).unwrap().remove(0);
     let alert: Value = serde_json::from_slice(line.bytes()).unwrap();
-    assert_eq!(
-        alert["alert"],
-        json!({"kind":"stuck","message":"look","messages":["m1"]})
-    );
+    assert_eq!(alert["alert"], json!({"kind":"stuck","message":"look","messages":["m1"]}));
     assert_eq!(alert["session"], "s1");
 }

@@ -60,22 +60,11 @@ impl Clerk {
     /// In flight before the first key: a daemon that dies in between finds the batch again.
     async fn begin(&self, batch: BatchId, messages: Vec<MessageId>) -> Result<(), String> {
         let agent = self.agent.borrow().clone().ok_or("the agent does not run")?;
-        let bodies = self
-            .inbox
-            .bodies(messages.clone())
-            .await
-            .map_err(|error| error.to_string())?;
+        let bodies = self.inbox.bodies(messages.clone()).await.map_err(|error| error.to_string())?;
         let text = text_of(&bodies, &self.clock);
         let mark = self.mark(&agent).await;
-        self.inbox
-            .begin_batch(batch, messages, mark, unix_ms())
-            .await
-            .map_err(|error| error.to_string())?;
-        self.on_the_way.add(TextOnTheWay {
-            batch,
-            text,
-            pid: agent.pid,
-        });
+        self.inbox.begin_batch(batch, messages, mark, unix_ms()).await.map_err(|error| error.to_string())?;
+        self.on_the_way.add(TextOnTheWay { batch, text, pid: agent.pid });
         Ok(())
     }
 
@@ -88,11 +77,7 @@ impl Clerk {
             None => None,
         };
         let (transcript_path, offset) = mark.map_or((None, 0), |mark| (Some(mark.path), mark.offset));
-        Mark {
-            transcript_path,
-            offset,
-            agent_pid: Some(agent.pid),
-        }
+        Mark { transcript_path, offset, agent_pid: Some(agent.pid) }
     }
 
     async fn record(&self, order: Effect) {
@@ -100,9 +85,7 @@ impl Clerk {
             Effect::RecordDelivered { batch, proof, prompt } => {
                 self.on_the_way.remove(*batch);
                 tracing::info!(event = "batch.delivered", %batch, proof = proof.word());
-                self.inbox
-                    .delivered(*batch, *proof, prompt.clone(), unix_ms())
-                    .await
+                self.inbox.delivered(*batch, *proof, prompt.clone(), unix_ms()).await
             }
             Effect::RecordUncertain { batch, reason } => {
                 tracing::warn!(event = "batch.uncertain", %batch, %reason);

@@ -55,10 +55,7 @@ impl OnTheWay {
     /// The batch whose text a prompt is, under the comparison form: the latest one.
     pub fn batch_of(&self, prompt: &str) -> Option<BatchId> {
         let texts: Vec<TextOnTheWay> = self.texts().iter().rev().cloned().collect();
-        texts
-            .into_iter()
-            .find(|known| same_prompt(&known.text, prompt))
-            .map(|known| known.batch)
+        texts.into_iter().find(|known| same_prompt(&known.text, prompt)).map(|known| known.batch)
     }
 }
 
@@ -67,11 +64,7 @@ mod tests {
     use super::*;
 
     fn text(batch: u64, text: &str) -> TextOnTheWay {
-        TextOnTheWay {
-            batch: BatchId(batch),
-            text: text.into(),
-            pid: 1,
-        }
+        TextOnTheWay { batch: BatchId(batch), text: text.into(), pid: 1 }
     }
 
     #[test]

@@ -33,12 +33,7 @@ impl Speaker {
         let publisher = tokio::spawn(publisher.run());
         while let Some(order) = self.orders.recv().await {
             match order {
-                Effect::Alert {
-                    kind,
-                    session,
-                    messages,
-                    message,
-                } => {
+                Effect::Alert { kind, session, messages, message } => {
                     alert(&self.turns, &self.inbox, kind, session, messages, message).await;
                 }
                 turn => {
@@ -81,23 +76,11 @@ struct Publisher {
 impl Publisher {
     async fn run(mut self) {
         while let Some(order) = self.orders.recv().await {
-            let Effect::PublishTurn {
-                session,
-                prompt,
-                in_reply_to,
-                answers,
-                interrupted,
-            } = order
-            else {
+            let Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } = order else {
                 continue;
             };
             let in_reply_to = self.inbox.reply_to(in_reply_to).await.unwrap_or_default();
-            let order = TurnOrder {
-                session: session.clone(),
-                prompt,
-                in_reply_to,
-                interrupted,
-            };
+            let order = TurnOrder { session: session.clone(), prompt, in_reply_to, interrupted };
             match self.turns.publish(order).await {
                 Ok(Some(seq)) => {
                     tracing::info!(event = "turn.published", %session, %seq);

@@ -89,16 +89,11 @@ impl<T: Terminal> Starter<T> {
         match self.terminal.find().await {
             Ok(Some(pane)) if pane.dead.is_none() => {
                 let same = record.pid == Some(pane.pid)
-                    && record
-                        .start_time
-                        .is_some_and(|started| is_same(pane.pid, started));
+                    && record.start_time.is_some_and(|started| is_same(pane.pid, started));
                 let session = session.filter(|_| same);
                 tracing::info!(event = "agent.adopted", pid = pane.pid, known = same);
                 match self.attend(&pane, session.clone(), None) {
-                    true => Event::AgentFound {
-                        pid: pane.pid,
-                        session,
-                    },
+                    true => Event::AgentFound { pid: pane.pid, session },
                     false => Event::AgentMissing { session },
                 }
             }
@@ -130,50 +125,28 @@ impl<T: Terminal> Starter<T> {
 
     async fn try_start(&self, resume: Option<SessionId>) -> Result<Event, String> {
         let version = self.ask_version().await;
-        let hooks = HookSettings {
-            hook: &self.hook,
-            version: &version,
-        };
-        let settings_file = hooks
-            .write_to(&self.state_dir)
-            .map_err(|error| error.to_string())?;
+        let hooks = HookSettings { hook: &self.hook, version: &version };
+        let settings_file = hooks.write_to(&self.state_dir).map_err(|error| error.to_string())?;
         let resume = resume.filter(|session| self.has_conversation(session));
-        let launch = self
-            .plan
-            .launch(&settings_file, resume.as_ref(), &self.token, &self.runtime_dir);
+        let launch = self.plan.launch(&settings_file, resume.as_ref(), &self.token, &self.runtime_dir);
         let file =
             launch::write(&self.state_dir, &launch).map_err(|error| format!("the launch file: {error}"))?;
         let argv = [&self.launcher, &PathBuf::from("launch"), &file].map(|word| word.display().to_string());
-        let command = LaunchCommand {
-            argv: argv.to_vec(),
-            cwd: self.plan.cwd.clone(),
-        };
-        let pane = self
-            .terminal
-            .respawn(command)
-            .await
-            .map_err(|error| error.to_string())?;
+        let command = LaunchCommand { argv: argv.to_vec(), cwd: self.plan.cwd.clone() };
+        let pane = self.terminal.respawn(command).await.map_err(|error| error.to_string())?;
         tracing::info!(event = "agent.started", pid = pane.pid, %version, resumed = resume.is_some());
         let pid = pane.pid;
         match self.attend(&pane, resume, Some(version.to_string())) {
             true => Ok(Event::AgentStarted { pid }),
-            false => Err(format!(
-                "its process {pid} ended at once; `ccmux screen` shows its last words"
-            )),
+            false => Err(format!("its process {pid} ended at once; `ccmux screen` shows its last words")),
         }
     }
 
     async fn ask_version(&self) -> Version {
-        let environment = self
-            .plan
-            .environment
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        let question = VersionQuestion {
-            environment: Some(environment),
-            ..VersionQuestion::to(self.plan.program())
-        };
+        let environment =
+            self.plan.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let question =
+            VersionQuestion { environment: Some(environment), ..VersionQuestion::to(self.plan.program()) };
         question.ask().await.unwrap_or_else(|error| {
             tracing::warn!(event = "agent.version_unknown", %error);
             Version::Unknown("unknown".into())
@@ -192,11 +165,7 @@ impl<T: Terminal> Starter<T> {
             return false;
         };
         self.remember(&process);
-        self.agent.send_replace(Some(AgentNow {
-            pid: pane.pid,
-            session,
-            version,
-        }));
+        self.agent.send_replace(Some(AgentNow { pid: pane.pid, session, version }));
         let gone = self.shutdown.child_token();
         tokio::spawn(self.follow_state_file(&process, gone.clone()));
         tokio::spawn(self.follow_exit(process, gone));
@@ -221,11 +190,8 @@ impl<T: Terminal> Starter<T> {
     fn bind(&self, session: SessionId) {
         tracing::info!(event = "session.bound", %session);
         let transcript = self.turns.transcript_of(&session);
-        let record = AgentRecord {
-            session: Some(session.clone()),
-            transcript,
-            ..AgentRecord::read(&self.state_dir)
-        };
+        let record =
+            AgentRecord { session: Some(session.clone()), transcript, ..AgentRecord::read(&self.state_dir) };
         self.write_record(&record);
         self.agent.send_modify(|agent| {
             if let Some(agent) = agent {
@@ -266,11 +232,7 @@ impl<T: Terminal> Starter<T> {
         process: AgentProcess,
         gone: CancellationToken,
     ) -> impl Future<Output = ()> + use<T> {
-        let (terminal, events, agent) = (
-            Arc::clone(&self.terminal),
-            self.events.clone(),
-            self.agent.clone(),
-        );
+        let (terminal, events, agent) = (Arc::clone(&self.terminal), self.events.clone(), self.agent.clone());
         let shutdown = self.shutdown.clone();
         async move {
             let pid = process.pid();

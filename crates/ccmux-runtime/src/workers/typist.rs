@@ -57,20 +57,10 @@ impl<T: Terminal> Typist<T> {
     }
 
     async fn look(&self, look: u64, batch: Option<BatchId>, settled: bool) -> Event {
-        let seen = if settled {
-            self.settled_look().await
-        } else {
-            self.glance().await
-        };
+        let seen = if settled { self.settled_look().await } else { self.glance().await };
         match seen {
-            Ok((capture, screen)) => Event::ScreenSeen {
-                look,
-                seen: self.seen(batch, &capture, screen),
-            },
-            Err(error) => Event::LookFailed {
-                look,
-                reason: error.to_string(),
-            },
+            Ok((capture, screen)) => Event::ScreenSeen { look, seen: self.seen(batch, &capture, screen) },
+            Err(error) => Event::LookFailed { look, reason: error.to_string() },
         }
     }
 
@@ -100,9 +90,7 @@ impl<T: Terminal> Typist<T> {
     }
 
     fn seen(&self, batch: Option<BatchId>, capture: &Capture, screen: Screen) -> Seen {
-        let text = batch
-            .and_then(|batch| self.on_the_way.get(batch))
-            .map(|known| known.text);
+        let text = batch.and_then(|batch| self.on_the_way.get(batch)).map(|known| known.text);
         let holds = match text {
             Some(text) => box_holds(screen.prompt_box.as_ref(), &text),
             None if screen.class == ScreenClass::Draft => BoxHolds::Foreign,
@@ -122,10 +110,7 @@ impl<T: Terminal> Typist<T> {
 
     async fn paste(&self, batch: BatchId) -> Event {
         let Some(known) = self.on_the_way.get(batch) else {
-            return Event::PasteRefused {
-                batch,
-                reason: "its text is not known".into(),
-            };
+            return Event::PasteRefused { batch, reason: "its text is not known".into() };
         };
         let pieces = pieces(&known.text);
         tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len());
@@ -137,15 +122,9 @@ impl<T: Terminal> Typist<T> {
             Ok(Typed::Refused(reason)) => Event::PasteRefused { batch, reason },
             Err(error @ TerminalError::Silent { .. }) => {
                 self.note_pasted(batch).await;
-                Event::PasteDoubtful {
-                    batch,
-                    reason: error.to_string(),
-                }
+                Event::PasteDoubtful { batch, reason: error.to_string() }
             }
-            Err(error) => Event::PasteRefused {
-                batch,
-                reason: error.to_string(),
-            },
+            Err(error) => Event::PasteRefused { batch, reason: error.to_string() },
         }
     }
 
@@ -157,10 +136,7 @@ impl<T: Terminal> Typist<T> {
 
     async fn press_enter(&self, batch: BatchId) -> Event {
         let Some(known) = self.on_the_way.get(batch) else {
-            return Event::EnterRefused {
-                batch,
-                reason: "its text is not known".into(),
-            };
+            return Event::EnterRefused { batch, reason: "its text is not known".into() };
         };
         match self.terminal.press_enter(Guard { pid: known.pid }).await {
             // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
@@ -169,10 +145,7 @@ impl<T: Terminal> Typist<T> {
                 Event::EnterPressed { batch }
             }
             Ok(Typed::Refused(reason)) => Event::EnterRefused { batch, reason },
-            Err(error) => Event::EnterRefused {
-                batch,
-                reason: error.to_string(),
-            },
+            Err(error) => Event::EnterRefused { batch, reason: error.to_string() },
         }
     }
 }

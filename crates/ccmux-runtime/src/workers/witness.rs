@@ -34,12 +34,7 @@ impl Witness {
             };
             let (found, prompt) = self.search(batch).await;
             tracing::debug!(event = "batch.searched", %batch, ?found);
-            if self
-                .events
-                .send(Event::TranscriptSearched { batch, found, prompt })
-                .await
-                .is_err()
-            {
+            if self.events.send(Event::TranscriptSearched { batch, found, prompt }).await.is_err() {
                 return;
             }
         }
@@ -56,13 +51,8 @@ impl Witness {
         let Some(path) = row.mark.transcript_path else {
             return unreadable;
         };
-        let mark = Mark {
-            path,
-            offset: row.mark.offset,
-        };
+        let mark = Mark { path, offset: row.mark.offset };
         let same = |reported: &str, ours: &str| same_prompt(ours, reported);
-        self.turns
-            .find_batch(mark, known.text.to_string(), same, contains_prompt)
-            .await
+        self.turns.find_batch(mark, known.text.to_string(), same, contains_prompt).await
     }
 }

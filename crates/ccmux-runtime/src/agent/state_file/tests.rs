@@ -13,9 +13,7 @@ const PID: i32 = 15400;
 const STARTED: u64 = 55271;
 
 fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/sessions")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sessions").join(name);
     fs::read_to_string(path).unwrap()
 }
 
@@ -30,22 +28,14 @@ impl Watching {
         let home = tempfile::tempdir().unwrap();
         let (tx, news) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
-        let watcher = StateFileWatcher {
-            dir: home.path().join(".claude/sessions"),
-            pid: PID,
-            start_time,
-        };
+        let watcher = StateFileWatcher { dir: home.path().join(".claude/sessions"), pid: PID, start_time };
         tokio::spawn(watcher.run(tx, shutdown.clone()));
         Self { home, news, shutdown }
     }
 
     async fn with_dir() -> Self {
         let mut watching = Self::start(STARTED);
-        assert_eq!(
-            watching.next().await.state,
-            FileState::Absent,
-            "what is not there is told once"
-        );
+        assert_eq!(watching.next().await.state, FileState::Absent, "what is not there is told once");
         fs::create_dir_all(watching.dir()).unwrap();
         watching
     }
@@ -59,10 +49,7 @@ impl Watching {
     }
 
     async fn next(&mut self) -> StateFile {
-        timeout(LIMIT, self.news.recv())
-            .await
-            .expect("no news")
-            .expect("the watcher ended")
+        timeout(LIMIT, self.news.recv()).await.expect("no news").expect("the watcher ended")
     }
 }
 
@@ -79,27 +66,15 @@ async fn every_word_is_understood_and_only_changes_are_told() {
         ("idle.json", FileState::Idle),
         ("busy.json", FileState::Busy),
         ("shell.json", FileState::Shell),
-        (
-            "waiting-dialog-open.json",
-            FileState::Waiting("dialog open".into()),
-        ),
-        (
-            "waiting-input-needed.json",
-            FileState::Waiting("input needed".into()),
-        ),
-        (
-            "waiting-permission-prompt.json",
-            FileState::Waiting("permission prompt".into()),
-        ),
+        ("waiting-dialog-open.json", FileState::Waiting("dialog open".into())),
+        ("waiting-input-needed.json", FileState::Waiting("input needed".into())),
+        ("waiting-permission-prompt.json", FileState::Waiting("permission prompt".into())),
     ];
     for (file, state) in seen {
         watching.write(&fixture(file));
         let told = watching.next().await;
         assert_eq!(told.state, state, "{file}");
-        assert_eq!(
-            told.session,
-            Some(SessionId::new("46aa6aa9-6855-4ddc-a5c2-b1ef170284a2"))
-        );
+        assert_eq!(told.session, Some(SessionId::new("46aa6aa9-6855-4ddc-a5c2-b1ef170284a2")));
         assert_eq!(told.version.as_deref(), Some("2.1.332"));
         watching.write(&fixture(file).replace("1795819591353", "1795819591999"));
     }
@@ -136,11 +111,7 @@ async fn a_file_written_in_two_halves_is_read_when_it_is_whole() {
     let text = fixture("busy.json");
     watching.write(&text[..text.len() / 2]);
     watching.write(&text);
-    assert_eq!(
-        watching.next().await.state,
-        FileState::Busy,
-        "the torn one was not told"
-    );
+    assert_eq!(watching.next().await.state, FileState::Busy, "the torn one was not told");
 }
 
 #[tokio::test]
@@ -153,12 +124,7 @@ async fn a_file_renamed_into_place_is_seen() {
 }
 
 fn judged(text: &str) -> Reading {
-    StateFileWatcher {
-        dir: PathBuf::new(),
-        pid: PID,
-        start_time: STARTED,
-    }
-    .judge(text.as_bytes())
+    StateFileWatcher { dir: PathBuf::new(), pid: PID, start_time: STARTED }.judge(text.as_bytes())
 }
 
 #[test]
@@ -176,14 +142,8 @@ fn what_is_not_ours_or_not_understood_is_absence() {
         assert_ne!(text, idle);
         assert_eq!(judged(&text), Reading::Said(StateFile::absent()), "{text}");
     }
-    let Reading::Said(said) = judged(&idle.replace("\"idle\"", "\"dreaming\"")) else {
-        panic!("torn")
-    };
-    assert_eq!(
-        (said.state, said.session.is_some()),
-        (FileState::Absent, true),
-        "a new word says nothing"
-    );
+    let Reading::Said(said) = judged(&idle.replace("\"idle\"", "\"dreaming\"")) else { panic!("torn") };
+    assert_eq!((said.state, said.session.is_some()), (FileState::Absent, true), "a new word says nothing");
 }
 
 #[test]
@@ -199,11 +159,7 @@ fn half_a_file_is_torn_at_every_byte() {
 #[test]
 fn links_fifos_and_giants_are_not_read() {
     let dir = tempfile::tempdir().unwrap();
-    let watcher = StateFileWatcher {
-        dir: dir.path().to_owned(),
-        pid: PID,
-        start_time: STARTED,
-    };
+    let watcher = StateFileWatcher { dir: dir.path().to_owned(), pid: PID, start_time: STARTED };
     let (path, other) = (dir.path().join(format!("{PID}.json")), dir.path().join("other"));
     let absent = || assert_eq!(watcher.read(), Reading::Said(StateFile::absent()));
     fs::write(&other, fixture("idle.json")).unwrap();

@@ -17,11 +17,7 @@ const ALL_STATES: [MessageState; 7] = [
 
 async fn deliver(daemon: &Daemon, batch: u64, proof: Proof) -> Result<(), InboxError> {
     let prompt = Some(PromptId::new("p-1"));
-    daemon
-        .opened
-        .inbox
-        .delivered(BatchId(batch), proof, prompt, UnixMs(300))
-        .await
+    daemon.opened.inbox.delivered(BatchId(batch), proof, prompt, UnixMs(300)).await
 }
 
 #[tokio::test]
@@ -30,47 +26,22 @@ async fn a_message_goes_from_accepted_to_answered() {
     let daemon = place.open();
     let inbox = &daemon.opened.inbox;
     let id = daemon.accept("hi").await;
-    let mark = Mark {
-        transcript_path: Some("/t.jsonl".into()),
-        offset: 42,
-        agent_pid: Some(7),
-    };
-    inbox
-        .begin_batch(BatchId(1), vec![id], mark.clone(), UnixMs(100))
-        .await
-        .unwrap();
+    let mark = Mark { transcript_path: Some("/t.jsonl".into()), offset: 42, agent_pid: Some(7) };
+    inbox.begin_batch(BatchId(1), vec![id], mark.clone(), UnixMs(100)).await.unwrap();
     inbox.pasted(BatchId(1), UnixMs(200)).await.unwrap();
-    assert_eq!(
-        (daemon.state(id).await, inbox.queue().messages),
-        (MessageState::InFlight, 1)
-    );
+    assert_eq!((daemon.state(id).await, inbox.queue().messages), (MessageState::InFlight, 1));
     deliver(&daemon, 1, Proof::Hook).await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
-    assert_eq!(
-        (receipt.state, receipt.proof),
-        (MessageState::Delivered, Some(Proof::Hook))
-    );
-    assert_eq!(
-        (receipt.injected_at, receipt.delivered_at, receipt.turn_seq),
-        (Some(200), Some(300), None)
-    );
+    assert_eq!((receipt.state, receipt.proof), (MessageState::Delivered, Some(Proof::Hook)));
+    assert_eq!((receipt.injected_at, receipt.delivered_at, receipt.turn_seq), (Some(200), Some(300), None));
     assert_eq!(inbox.queue(), Default::default());
     inbox.answered(vec![id], Seq(9)).await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
-    assert_eq!(
-        (receipt.state, receipt.turn_seq),
-        (MessageState::Answered, Some(Seq(9)))
-    );
+    assert_eq!((receipt.state, receipt.turn_seq), (MessageState::Answered, Some(Seq(9))));
 
     let row = inbox.batch(BatchId(1)).await.unwrap().unwrap();
-    assert_eq!(
-        (row.state, row.messages, row.mark),
-        (BatchState::Delivered, vec![id], mark)
-    );
-    assert_eq!(
-        (row.pasted_at, row.prompt),
-        (Some(200), Some(PromptId::new("p-1")))
-    );
+    assert_eq!((row.state, row.messages, row.mark), (BatchState::Delivered, vec![id], mark));
+    assert_eq!((row.pasted_at, row.prompt), (Some(200), Some(PromptId::new("p-1"))));
     assert_eq!(inbox.batch(BatchId(2)).await.unwrap(), None);
 }
 
@@ -82,18 +53,12 @@ async fn a_receipt_that_comes_three_times_counts_once() {
     for proof in [Proof::Hook, Proof::Hook, Proof::Transcript] {
         deliver(&daemon, 1, proof).await.unwrap();
     }
-    assert_eq!(
-        daemon.opened.inbox.receipt(id).await.unwrap().proof,
-        Some(Proof::Hook)
-    );
+    assert_eq!(daemon.opened.inbox.receipt(id).await.unwrap().proof, Some(Proof::Hook));
     daemon.opened.inbox.answered(vec![id], Seq(1)).await.unwrap();
     deliver(&daemon, 1, Proof::Hook).await.unwrap();
     daemon.opened.inbox.answered(vec![id], Seq(2)).await.unwrap();
     let receipt = daemon.opened.inbox.receipt(id).await.unwrap();
-    assert_eq!(
-        (receipt.state, receipt.turn_seq),
-        (MessageState::Answered, Some(Seq(1)))
-    );
+    assert_eq!((receipt.state, receipt.turn_seq), (MessageState::Answered, Some(Seq(1))));
 }
 
 #[tokio::test]
@@ -113,10 +78,7 @@ async fn a_batch_that_was_pasted_in_vain_comes_back_as_redelivered() {
     daemon.begin(3, &[id]).await.unwrap();
     inbox.requeued(BatchId(3)).await.unwrap();
     assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
-    assert_eq!(
-        (daemon.state(id).await, inbox.queue().messages),
-        (MessageState::Accepted, 1)
-    );
+    assert_eq!((daemon.state(id).await, inbox.queue().messages), (MessageState::Accepted, 1));
 }
 
 #[tokio::test]
@@ -130,31 +92,21 @@ async fn failures_are_counted_over_a_restart() {
     }
     daemon.opened.inbox.close().await;
     let daemon = place.open();
-    assert_eq!(
-        (daemon.opened.waiting[0].failures, daemon.opened.next_batch),
-        (3, BatchId(4))
-    );
+    assert_eq!((daemon.opened.waiting[0].failures, daemon.opened.next_batch), (3, BatchId(4)));
 }
 
 #[tokio::test]
 async fn a_batch_found_in_flight_counts_as_pasted() {
     let place = Place::new();
     let daemon = place.open();
-    let (a, b, c) = (
-        daemon.accept("a").await,
-        daemon.accept("b").await,
-        daemon.accept("c").await,
-    );
+    let (a, b, c) = (daemon.accept("a").await, daemon.accept("b").await, daemon.accept("c").await);
     daemon.begin(1, &[a, c]).await.unwrap();
     std::mem::forget(daemon);
     let daemon = place.open();
     let ids = |messages: &[ccmux_policy::Message]| messages.iter().map(|m| m.id).collect::<Vec<_>>();
     assert_eq!(ids(&daemon.opened.waiting), [b]);
     assert_eq!(daemon.opened.in_flight.len(), 1);
-    assert_eq!(
-        (daemon.opened.in_flight[0].0, ids(&daemon.opened.in_flight[0].1)),
-        (BatchId(1), vec![a, c])
-    );
+    assert_eq!((daemon.opened.in_flight[0].0, ids(&daemon.opened.in_flight[0].1)), (BatchId(1), vec![a, c]));
     assert_eq!(daemon.opened.inbox.queue().messages, 3);
     daemon.opened.inbox.requeued(BatchId(1)).await.unwrap();
     assert!(daemon.opened.inbox.bodies(vec![a]).await.unwrap()[0].redelivered);
@@ -169,19 +121,10 @@ async fn an_uncertain_batch_may_still_be_proved_and_is_never_sent_again() {
     inbox.uncertain(BatchId(1), "nobody knows").await.unwrap();
     inbox.uncertain(BatchId(1), "again").await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
-    assert_eq!(
-        (receipt.state, receipt.reason.as_deref()),
-        (MessageState::Uncertain, Some("nobody knows"))
-    );
+    assert_eq!((receipt.state, receipt.reason.as_deref()), (MessageState::Uncertain, Some("nobody knows")));
     assert_eq!(inbox.queue().messages, 0);
-    assert!(matches!(
-        inbox.requeued(BatchId(1)).await,
-        Err(InboxError::IllegalBatch { .. })
-    ));
-    assert!(matches!(
-        daemon.begin(2, &[id]).await,
-        Err(InboxError::Illegal { .. })
-    ));
+    assert!(matches!(inbox.requeued(BatchId(1)).await, Err(InboxError::IllegalBatch { .. })));
+    assert!(matches!(daemon.begin(2, &[id]).await, Err(InboxError::Illegal { .. })));
     deliver(&daemon, 1, Proof::Transcript).await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
     assert_eq!((receipt.state, receipt.reason), (MessageState::Delivered, None));
@@ -198,10 +141,7 @@ async fn a_message_given_up_in_flight_stays_failed_when_its_batch_arrives() {
     assert_eq!(daemon.opened.inbox.queue().messages, 1);
     deliver(&daemon, 1, Proof::Hook).await.unwrap();
     let receipt = daemon.opened.inbox.receipt(bad).await.unwrap();
-    assert_eq!(
-        (receipt.state, receipt.reason.as_deref()),
-        (MessageState::Failed, Some("poison"))
-    );
+    assert_eq!((receipt.state, receipt.reason.as_deref()), (MessageState::Failed, Some("poison")));
     assert_eq!(daemon.state(good).await, MessageState::Delivered);
     assert_eq!(daemon.opened.inbox.queue(), Default::default());
 }
@@ -214,15 +154,9 @@ async fn a_refused_order_changes_nothing_and_harms_no_other() {
     daemon.begin(1, &[b]).await.unwrap();
     let pair = [a, b];
     let (refused, fine) = tokio::join!(daemon.begin(2, &pair), inbox.accept(new_message("x", "c")));
-    assert!(
-        matches!(refused, Err(InboxError::Illegal { message, .. }) if message == b),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(InboxError::Illegal { message, .. }) if message == b), "{refused:?}");
     assert_eq!(daemon.state(fine.unwrap().message).await, MessageState::Accepted);
-    assert_eq!(
-        (daemon.state(a).await, inbox.queue().messages),
-        (MessageState::Accepted, 3)
-    );
+    assert_eq!((daemon.state(a).await, inbox.queue().messages), (MessageState::Accepted, 3));
     assert_eq!(inbox.batch(BatchId(2)).await.unwrap(), None);
     daemon.begin(2, &[a]).await.unwrap();
 }
@@ -232,36 +166,15 @@ async fn batches_and_messages_that_are_not_there_are_named() {
     let daemon = Place::new().open();
     let inbox = &daemon.opened.inbox;
     let id = daemon.accept("hi").await;
-    assert!(matches!(
-        daemon.begin(1, &[]).await,
-        Err(InboxError::EmptyBatch(BatchId(1)))
-    ));
-    assert!(matches!(
-        daemon.begin(1, &[id, id]).await,
-        Err(InboxError::Illegal { .. })
-    ));
-    assert!(matches!(
-        daemon.begin(1, &[MessageId(9)]).await,
-        Err(InboxError::NoMessage(MessageId(9)))
-    ));
-    assert!(matches!(
-        inbox.pasted(BatchId(1), UnixMs(1)).await,
-        Err(InboxError::NoBatch(BatchId(1)))
-    ));
-    assert!(matches!(
-        inbox.receipt(MessageId(9)).await,
-        Err(InboxError::NoMessage(_))
-    ));
-    assert!(matches!(
-        inbox.bodies(vec![id, MessageId(9)]).await,
-        Err(InboxError::NoMessage(_))
-    ));
+    assert!(matches!(daemon.begin(1, &[]).await, Err(InboxError::EmptyBatch(BatchId(1)))));
+    assert!(matches!(daemon.begin(1, &[id, id]).await, Err(InboxError::Illegal { .. })));
+    assert!(matches!(daemon.begin(1, &[MessageId(9)]).await, Err(InboxError::NoMessage(MessageId(9)))));
+    assert!(matches!(inbox.pasted(BatchId(1), UnixMs(1)).await, Err(InboxError::NoBatch(BatchId(1)))));
+    assert!(matches!(inbox.receipt(MessageId(9)).await, Err(InboxError::NoMessage(_))));
+    assert!(matches!(inbox.bodies(vec![id, MessageId(9)]).await, Err(InboxError::NoMessage(_))));
     daemon.begin(1, &[id]).await.unwrap();
     let other = daemon.accept("other").await;
-    assert!(matches!(
-        daemon.begin(1, &[other]).await,
-        Err(InboxError::BatchExists(BatchId(1)))
-    ));
+    assert!(matches!(daemon.begin(1, &[other]).await, Err(InboxError::BatchExists(BatchId(1)))));
 }
 
 #[tokio::test]
@@ -271,17 +184,11 @@ async fn whoever_waits_is_told_without_asking_again() {
     let id = daemon.accept("hi").await;
     let waiting = |state| {
         let inbox = inbox.clone();
-        tokio::spawn(async move {
-            tokio::time::timeout(LIMIT, inbox.wait_for(id, state))
-                .await
-                .unwrap()
-                .unwrap()
-        })
+        tokio::spawn(
+            async move { tokio::time::timeout(LIMIT, inbox.wait_for(id, state)).await.unwrap().unwrap() },
+        )
     };
-    assert_eq!(
-        waiting(MessageState::Accepted).await.unwrap().state,
-        MessageState::Accepted
-    );
+    assert_eq!(waiting(MessageState::Accepted).await.unwrap().state, MessageState::Accepted);
     let (delivered, answered) = (waiting(MessageState::Delivered), waiting(MessageState::Answered));
     tokio::task::yield_now().await;
     daemon.begin(1, &[id]).await.unwrap();
@@ -289,10 +196,7 @@ async fn whoever_waits_is_told_without_asking_again() {
     assert!(delivered.await.unwrap().state >= MessageState::Delivered);
     inbox.answered(vec![id], Seq(3)).await.unwrap();
     assert_eq!(answered.await.unwrap().turn_seq, Some(Seq(3)));
-    assert_eq!(
-        waiting(MessageState::Delivered).await.unwrap().state,
-        MessageState::Answered
-    );
+    assert_eq!(waiting(MessageState::Delivered).await.unwrap().state, MessageState::Answered);
 }
 
 #[tokio::test]
@@ -306,30 +210,18 @@ async fn waiting_ends_when_the_state_can_not_be_reached_any_more() {
     });
     inbox.failed(id, "given up").await.unwrap();
     let receipt = tokio::time::timeout(LIMIT, waiting).await.unwrap().unwrap();
-    assert_eq!(
-        (receipt.state, receipt.reason.as_deref()),
-        (MessageState::Failed, Some("given up"))
-    );
+    assert_eq!((receipt.state, receipt.reason.as_deref()), (MessageState::Failed, Some("given up")));
 }
 
 #[tokio::test]
 async fn a_turn_names_the_messages_it_replies_to() {
     let daemon = Place::new().open();
     let inbox = &daemon.opened.inbox;
-    let own = inbox
-        .accept(NewMessage {
-            id: Some("a7".into()),
-            ..new_message("y", "hi")
-        })
-        .await
-        .unwrap()
-        .message;
+    let own =
+        inbox.accept(NewMessage { id: Some("a7".into()), ..new_message("y", "hi") }).await.unwrap().message;
     let made = daemon.accept("hi").await;
     let names = inbox.reply_to(vec![made, own]).await.unwrap();
-    let names: Vec<_> = names
-        .iter()
-        .map(|to| (to.id.as_str(), to.channel.as_str()))
-        .collect();
+    let names: Vec<_> = names.iter().map(|to| (to.id.as_str(), to.channel.as_str())).collect();
     assert_eq!(names, [("m-2", "x"), ("a7", "y")]);
 }
 
@@ -345,15 +237,8 @@ enum Ask {
     Answer,
 }
 
-const ALL_ASKS: [Ask; 7] = [
-    Ask::Begin,
-    Ask::Paste,
-    Ask::Deliver,
-    Ask::Doubt,
-    Ask::Requeue,
-    Ask::Fail,
-    Ask::Answer,
-];
+const ALL_ASKS: [Ask; 7] =
+    [Ask::Begin, Ask::Paste, Ask::Deliver, Ask::Doubt, Ask::Requeue, Ask::Fail, Ask::Answer];
 
 async fn ask(daemon: &Daemon, what: Ask, id: MessageId, batch: &mut u64) -> Result<(), InboxError> {
     let inbox = &daemon.opened.inbox;
@@ -405,11 +290,7 @@ async fn every_order_in_every_state_does_what_the_diagram_says() {
             };
             let done = ask(&daemon, order, id, &mut batch).await;
             assert_eq!(done.is_ok(), expected.is_some(), "{state:?} {order:?}: {done:?}");
-            assert_eq!(
-                daemon.state(id).await,
-                expected.unwrap_or(state),
-                "{state:?} {order:?}"
-            );
+            assert_eq!(daemon.state(id).await, expected.unwrap_or(state), "{state:?} {order:?}");
         }
     }
 }

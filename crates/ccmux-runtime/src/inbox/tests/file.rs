@@ -9,25 +9,17 @@ async fn the_file_is_for_its_owner_alone_and_can_be_read_while_the_daemon_runs()
     let daemon = place.open();
     daemon.accept("hi").await;
     for name in ["inbox.db", "inbox.db-wal", "inbox.db-shm"] {
-        let mode = fs::metadata(place.dir.path().join(name))
-            .unwrap()
-            .permissions()
-            .mode();
+        let mode = fs::metadata(place.dir.path().join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     assert_eq!(place.contents(), ["hi"]);
-    let journal: String = place
-        .look()
-        .query_row("PRAGMA journal_mode", [], |row| row.get(0))
-        .unwrap();
+    let journal: String = place.look().query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(journal, "wal");
     let synchronous: i64 = daemon
         .opened
         .inbox
         .ask(|w| {
-            w.connection
-                .query_row("PRAGMA synchronous", [], |r| r.get(0))
-                .map_err(InboxError::during("test"))
+            w.connection.query_row("PRAGMA synchronous", [], |r| r.get(0)).map_err(InboxError::during("test"))
         })
         .await
         .unwrap();
@@ -40,10 +32,7 @@ fn a_file_that_others_may_read_is_closed_to_them() {
     fs::write(place.path(), "").unwrap();
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o644)).unwrap();
     place.open();
-    assert_eq!(
-        fs::metadata(place.path()).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(place.path()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
@@ -67,9 +56,7 @@ async fn a_database_of_a_newer_ccmux_is_left_alone() {
     let place = Place::new();
     place.open().opened.inbox.close().await;
     place.look().pragma_update(None, "user_version", 99).unwrap();
-    let Err(error) = place.try_open() else {
-        panic!("opened")
-    };
+    let Err(error) = place.try_open() else { panic!("opened") };
     assert!(matches!(error, InboxError::Newer { found: 99, .. }), "{error}");
     assert!(place.path().exists());
 }
@@ -78,14 +65,7 @@ async fn a_database_of_a_newer_ccmux_is_left_alone() {
 async fn goes_on_without(place: &Place, damage: &[u8]) {
     let daemon = place.open();
     let aside = daemon.opened.damaged.clone().expect("not noticed");
-    assert!(
-        aside
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with("inbox.db.damaged-")
-    );
+    assert!(aside.file_name().unwrap().to_str().unwrap().starts_with("inbox.db.damaged-"));
     assert_eq!(fs::read(&aside).unwrap(), damage);
     assert!(daemon.opened.waiting.is_empty());
     daemon.accept("after").await;
@@ -95,16 +75,11 @@ async fn goes_on_without(place: &Place, damage: &[u8]) {
 #[tokio::test]
 async fn a_file_of_random_bytes_is_moved_aside() {
     let place = Place::new();
-    let noise: Vec<u8> = (0..20_000u32)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
+    let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     fs::write(place.path(), &noise).unwrap();
     goes_on_without(&place, &noise).await;
     // A second one in the same second gets a name of its own.
-    let again = Place {
-        dir: place.dir,
-        settings: place.settings,
-    };
+    let again = Place { dir: place.dir, settings: place.settings };
     for name in ["inbox.db", "inbox.db-wal", "inbox.db-shm"] {
         let _ = fs::remove_file(again.dir.path().join(name));
     }
@@ -149,8 +124,5 @@ async fn a_damaged_log_beside_a_whole_database_loses_only_what_it_held() {
     daemon.opened.inbox.close().await;
     fs::write(place.dir.path().join("inbox.db-wal"), vec![0x5A; 9000]).unwrap();
     let daemon = place.open();
-    assert_eq!(
-        (daemon.opened.damaged, place.contents()),
-        (None, vec!["kept".to_owned()])
-    );
+    assert_eq!((daemon.opened.damaged, place.contents()), (None, vec!["kept".to_owned()]));
 }

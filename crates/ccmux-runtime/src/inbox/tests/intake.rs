@@ -10,42 +10,18 @@ async fn lines_become_rows_and_events_in_order() {
     let place = Place::new();
     let mut daemon = place.open();
     let bytes = b"one\n\n{\"content\":\"two\",\"channel\":\"bob\",\"meta\":{\"k\":1}}\n\0a\nb\0half".to_vec();
-    let ingested = daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 0, bytes.clone())
-        .await
-        .unwrap();
+    let ingested = daemon.opened.inbox.ingest(&channel("x"), 0, bytes.clone()).await.unwrap();
     assert_eq!((ingested.accepted, ingested.pending), (3, true));
-    assert_eq!(
-        (ingested.cursor, ingested.received),
-        (bytes.len() as u64 - 4, bytes.len() as u64)
-    );
+    assert_eq!((ingested.cursor, ingested.received), (bytes.len() as u64 - 4, bytes.len() as u64));
     let events = [daemon.event().await, daemon.event().await, daemon.event().await];
     assert_eq!(events.clone().map(|m| m.id.0), [1, 2, 3]);
     assert_eq!(events.map(|m| (m.bytes, m.rows)), [(4, 1), (8, 1), (4, 2)]);
-    let bodies = daemon
-        .opened
-        .inbox
-        .bodies(vec![MessageId(2), MessageId(3)])
-        .await
-        .unwrap();
-    assert_eq!(
-        (bodies[0].shown.as_str(), bodies[0].content.as_str()),
-        ("x/bob", "two")
-    );
-    assert_eq!(
-        (bodies[1].sender_id.as_str(), bodies[1].content.as_str()),
-        ("m-3", "a\nb")
-    );
-    let meta: String = place
-        .look()
-        .query_row("SELECT meta FROM messages WHERE id = 2", [], |r| r.get(0))
-        .unwrap();
-    assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&meta).unwrap(),
-        json!({"k": 1})
-    );
+    let bodies = daemon.opened.inbox.bodies(vec![MessageId(2), MessageId(3)]).await.unwrap();
+    assert_eq!((bodies[0].shown.as_str(), bodies[0].content.as_str()), ("x/bob", "two"));
+    assert_eq!((bodies[1].sender_id.as_str(), bodies[1].content.as_str()), ("m-3", "a\nb"));
+    let meta: String =
+        place.look().query_row("SELECT meta FROM messages WHERE id = 2", [], |r| r.get(0)).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&meta).unwrap(), json!({"k": 1}));
 }
 
 #[tokio::test]
@@ -56,10 +32,7 @@ async fn bytes_given_again_double_nothing() {
     inbox.ingest(&channel("x"), 0, b"one\ntw".to_vec()).await.unwrap();
     let again = inbox.ingest(&channel("x"), 0, b"one\ntw".to_vec()).await.unwrap();
     assert_eq!((again.accepted, again.received), (0, 6));
-    let overlapping = inbox
-        .ingest(&channel("x"), 4, b"two\nthree\n".to_vec())
-        .await
-        .unwrap();
+    let overlapping = inbox.ingest(&channel("x"), 4, b"two\nthree\n".to_vec()).await.unwrap();
     assert_eq!((overlapping.accepted, overlapping.pending), (2, false));
     assert_eq!(place.contents(), ["one", "two", "three"]);
 }
@@ -69,14 +42,8 @@ async fn channels_have_cursors_of_their_own() {
     let place = Place::new();
     let daemon = place.open();
     let inbox = &daemon.opened.inbox;
-    inbox
-        .ingest(&channel("a"), 0, b"from a\npart".to_vec())
-        .await
-        .unwrap();
-    inbox
-        .ingest(&channel("b"), 0, b"from b\n".to_vec())
-        .await
-        .unwrap();
+    inbox.ingest(&channel("a"), 0, b"from a\npart".to_vec()).await.unwrap();
+    inbox.ingest(&channel("b"), 0, b"from b\n".to_vec()).await.unwrap();
     assert_eq!(inbox.received(&channel("a")).await.unwrap(), 11);
     assert_eq!(inbox.received(&channel("b")).await.unwrap(), 7);
     assert_eq!(inbox.received(&channel("c")).await.unwrap(), 0);
@@ -94,10 +61,7 @@ async fn quiet_accepts_what_is_held_once() {
     let flushed = inbox.flush_quiet(&channel("x")).await.unwrap();
     assert_eq!((flushed.accepted, flushed.pending, flushed.cursor), (1, false, 4));
     assert_eq!(inbox.flush_quiet(&channel("x")).await.unwrap().accepted, 0);
-    inbox
-        .ingest(&channel("x"), 4, b"\nrest\n".to_vec())
-        .await
-        .unwrap();
+    inbox.ingest(&channel("x"), 4, b"\nrest\n".to_vec()).await.unwrap();
     assert_eq!(place.contents(), ["half", "rest"]);
 }
 
@@ -105,27 +69,14 @@ async fn quiet_accepts_what_is_held_once() {
 async fn after_a_crash_cursor_messages_and_beginnings_agree() {
     let place = Place::new();
     let daemon = place.open();
-    daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 0, b"one\ntw".to_vec())
-        .await
-        .unwrap();
+    daemon.opened.inbox.ingest(&channel("x"), 0, b"one\ntw".to_vec()).await.unwrap();
     std::mem::forget(daemon);
     let daemon = place.open();
-    assert_eq!(
-        daemon.opened.waiting.iter().map(|m| m.id.0).collect::<Vec<_>>(),
-        [1]
-    );
+    assert_eq!(daemon.opened.waiting.iter().map(|m| m.id.0).collect::<Vec<_>>(), [1]);
     assert_eq!(daemon.opened.partials, [channel("x")]);
     assert_eq!(daemon.opened.inbox.queue().messages, 1);
     assert_eq!(daemon.opened.inbox.received(&channel("x")).await.unwrap(), 6);
-    daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 6, b"o\n".to_vec())
-        .await
-        .unwrap();
+    daemon.opened.inbox.ingest(&channel("x"), 6, b"o\n".to_vec()).await.unwrap();
     assert_eq!(place.contents(), ["one", "two"]);
 }
 
@@ -133,29 +84,12 @@ async fn after_a_crash_cursor_messages_and_beginnings_agree() {
 async fn a_crash_amid_an_over_long_line_does_not_make_a_message_of_its_rest() {
     let place = Place::limited(8, 100);
     let daemon = place.open();
-    daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 0, b"far too long, and".to_vec())
-        .await
-        .unwrap();
+    daemon.opened.inbox.ingest(&channel("x"), 0, b"far too long, and".to_vec()).await.unwrap();
     std::mem::forget(daemon);
     let daemon = place.open();
     assert_eq!(daemon.opened.partials, [channel("x")]);
-    let ingested = daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 17, b" on\nok\n".to_vec())
-        .await
-        .unwrap();
-    assert_eq!(
-        (
-            ingested.accepted,
-            ingested.rejected.len(),
-            ingested.rejected[0].bytes
-        ),
-        (1, 1, 20)
-    );
+    let ingested = daemon.opened.inbox.ingest(&channel("x"), 17, b" on\nok\n".to_vec()).await.unwrap();
+    assert_eq!((ingested.accepted, ingested.rejected.len(), ingested.rejected[0].bytes), (1, 1, 20));
     assert_eq!(place.contents(), ["ok"]);
 }
 
@@ -163,18 +97,8 @@ async fn a_crash_amid_an_over_long_line_does_not_make_a_message_of_its_rest() {
 async fn a_gap_ends_what_is_held_and_goes_on() {
     let place = Place::new();
     let daemon = place.open();
-    daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 0, b"half".to_vec())
-        .await
-        .unwrap();
-    let ingested = daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 100, b"new\n".to_vec())
-        .await
-        .unwrap();
+    daemon.opened.inbox.ingest(&channel("x"), 0, b"half".to_vec()).await.unwrap();
+    let ingested = daemon.opened.inbox.ingest(&channel("x"), 100, b"new\n".to_vec()).await.unwrap();
     assert_eq!((ingested.accepted, ingested.cursor), (2, 104));
     assert_eq!(place.contents(), ["half", "new"]);
 }
@@ -187,12 +111,7 @@ async fn what_can_not_be_a_message_is_told_and_the_rest_is_unharmed() {
     let ingested = daemon.opened.inbox.ingest(&channel("x"), 0, bytes).await.unwrap();
     let rejected: Vec<u64> = ingested.rejected.iter().map(|rejected| rejected.bytes).collect();
     assert_eq!((ingested.accepted, rejected), (2, vec![10, 21, 2]));
-    assert!(
-        ingested
-            .rejected
-            .iter()
-            .all(|rejected| rejected.channel == channel("x"))
-    );
+    assert!(ingested.rejected.iter().all(|rejected| rejected.channel == channel("x")));
     assert_eq!(place.contents(), ["ok", "also ok"]);
 }
 
@@ -204,25 +123,13 @@ async fn the_same_id_on_the_same_channel_is_accepted_once() {
     let lines = b"{\"content\":\"first\",\"id\":\"a\"}\n{\"content\":\"again\",\"id\":\"a\"}\n".to_vec();
     let ingested = inbox.ingest(&channel("x"), 0, lines).await.unwrap();
     assert_eq!((ingested.accepted, ingested.duplicates), (1, 1));
-    let with_id = |on| NewMessage {
-        id: Some("a".into()),
-        ..new_message(on, "by socket")
-    };
+    let with_id = |on| NewMessage { id: Some("a".into()), ..new_message(on, "by socket") };
     let same = inbox.accept(with_id("x")).await.unwrap();
-    assert_eq!(
-        (same.message, same.duplicate, same.receipt.id.as_str()),
-        (MessageId(1), true, "a")
-    );
+    assert_eq!((same.message, same.duplicate, same.receipt.id.as_str()), (MessageId(1), true, "a"));
     let other = inbox.accept(with_id("y")).await.unwrap();
-    assert_eq!(
-        (other.duplicate, other.receipt.state),
-        (false, MessageState::Accepted)
-    );
+    assert_eq!((other.duplicate, other.receipt.state), (false, MessageState::Accepted));
     assert_eq!(place.contents(), ["first", "by socket"]);
-    assert_eq!(
-        [daemon.event().await.id, daemon.event().await.id],
-        [MessageId(1), other.message]
-    );
+    assert_eq!([daemon.event().await.id, daemon.event().await.id], [MessageId(1), other.message]);
     assert_eq!(inbox.queue().messages, 2);
 }
 
@@ -231,26 +138,12 @@ async fn a_message_that_can_not_be_taken_is_refused_with_the_reason() {
     let daemon = Place::limited(8, 100).open();
     let inbox = &daemon.opened.inbox;
     for blank in ["", " \n", "\u{1b}"] {
-        assert!(
-            matches!(
-                inbox.accept(new_message("x", blank)).await,
-                Err(AcceptError::Empty)
-            ),
-            "{blank:?}"
-        );
+        assert!(matches!(inbox.accept(new_message("x", blank)).await, Err(AcceptError::Empty)), "{blank:?}");
     }
     let large = inbox.accept(new_message("x", "123456789")).await;
-    assert!(
-        matches!(large, Err(AcceptError::TooLarge { bytes: 9, limit: 8 })),
-        "{large:?}"
-    );
+    assert!(matches!(large, Err(AcceptError::TooLarge { bytes: 9, limit: 8 })), "{large:?}");
     for id in [String::new(), "i".repeat(257)] {
-        let refused = inbox
-            .accept(NewMessage {
-                id: Some(id),
-                ..new_message("x", "hi")
-            })
-            .await;
+        let refused = inbox.accept(NewMessage { id: Some(id), ..new_message("x", "hi") }).await;
         assert!(matches!(refused, Err(AcceptError::BadId { .. })), "{refused:?}");
     }
     assert_eq!(inbox.queue().messages, 0);
@@ -261,38 +154,22 @@ async fn a_full_queue_refuses_a_sender_and_lets_a_fifo_wait_for_room() {
     let place = Place::limited(100, 2);
     let mut daemon = place.open();
     let inbox = daemon.opened.inbox.clone();
-    let first = NewMessage {
-        id: Some("a".into()),
-        ..new_message("x", "first")
-    };
+    let first = NewMessage { id: Some("a".into()), ..new_message("x", "first") };
     let id = inbox.accept(first.clone()).await.unwrap().message;
     let writer = tokio::spawn({
         let inbox = inbox.clone();
         async move { inbox.ingest(&channel("x"), 0, b"two\nthree\nfo".to_vec()).await }
     });
-    assert_eq!(
-        [daemon.event().await.id, daemon.event().await.id],
-        [MessageId(1), MessageId(2)]
-    );
+    assert_eq!([daemon.event().await.id, daemon.event().await.id], [MessageId(1), MessageId(2)]);
     let refused = inbox.accept(new_message("x", "no")).await;
-    assert!(
-        matches!(refused, Err(AcceptError::QueueFull { messages: 2, .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(AcceptError::QueueFull { messages: 2, .. })), "{refused:?}");
     assert!(inbox.accept(first).await.unwrap().duplicate);
     assert!(!writer.is_finished());
     assert_eq!(place.contents(), ["first", "two"]);
 
     inbox.failed(id, "makes room").await.unwrap();
-    let ingested = tokio::time::timeout(LIMIT, writer)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        (ingested.accepted, ingested.received, ingested.pending),
-        (2, 12, true)
-    );
+    let ingested = tokio::time::timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
+    assert_eq!((ingested.accepted, ingested.received, ingested.pending), (2, 12, true));
     assert_eq!(place.contents(), ["first", "two", "three"]);
 }
 
@@ -307,22 +184,10 @@ async fn frames_for_which_there_was_no_room_survive_a_crash() {
     assert_eq!(daemon.event().await.id, MessageId(1));
     writer.abort();
     std::mem::forget(daemon);
-    let place = Place {
-        settings: InboxSettings::default(),
-        ..place
-    };
+    let place = Place { settings: InboxSettings::default(), ..place };
     let daemon = place.open();
     assert_eq!(daemon.opened.partials, [channel("x")]);
-    assert_eq!(
-        daemon
-            .opened
-            .inbox
-            .flush_quiet(&channel("x"))
-            .await
-            .unwrap()
-            .accepted,
-        2
-    );
+    assert_eq!(daemon.opened.inbox.flush_quiet(&channel("x")).await.unwrap().accepted, 2);
     assert_eq!(place.contents(), ["one", "two", "three"]);
 }
 
@@ -331,10 +196,7 @@ async fn a_full_disk_takes_nothing_and_is_recovered_from() {
     let place = Place::new();
     let mut daemon = place.open();
     let inbox = &daemon.opened.inbox.clone();
-    inbox
-        .ingest(&channel("x"), 0, b"before\n".to_vec())
-        .await
-        .unwrap();
+    inbox.ingest(&channel("x"), 0, b"before\n".to_vec()).await.unwrap();
     set_max_pages(inbox, 1).await;
     let big = format!("small\n{}\nafter\n", "big".repeat(20_000)).into_bytes();
     let error = inbox.ingest(&channel("x"), 7, big.clone()).await.unwrap_err();
@@ -388,18 +250,8 @@ async fn a_lost_transaction_takes_its_whole_group_with_it_from_memory_too() {
     assert!(before.unwrap_err().is_storage());
     assert!(lost.unwrap_err().is_storage());
     assert!(matches!(after, Err(AcceptError::Inbox(error)) if error.is_storage()));
-    assert_eq!(
-        (inbox.queue().messages, inbox.received(&x).await.unwrap()),
-        (1, 6)
-    );
-    assert_eq!(
-        inbox
-            .ingest(&x, 6, b"o\nthree\n".to_vec())
-            .await
-            .unwrap()
-            .accepted,
-        2
-    );
+    assert_eq!((inbox.queue().messages, inbox.received(&x).await.unwrap()), (1, 6));
+    assert_eq!(inbox.ingest(&x, 6, b"o\nthree\n".to_vec()).await.unwrap().accepted, 2);
     inbox.accept(new_message("y", "four")).await.unwrap();
     assert_eq!(place.contents(), ["one", "two", "three", "four"]);
     for id in 1..=4 {
@@ -422,21 +274,13 @@ async fn an_order_that_fails_after_it_stored_a_message_tells_nobody_of_it() {
     assert_eq!(inbox.queue().messages, 0);
     daemon.accept("first").await;
     daemon.accept("second").await;
-    assert_eq!(
-        [daemon.event().await.id, daemon.event().await.id],
-        [MessageId(1), MessageId(2)]
-    );
+    assert_eq!([daemon.event().await.id, daemon.event().await.id], [MessageId(1), MessageId(2)]);
 }
 
 async fn set_max_pages(inbox: &Inbox, pages: u32) {
     let pragma = format!("PRAGMA max_page_count = {pages}");
     inbox
-        .ask(move |writer| {
-            writer
-                .connection
-                .execute_batch(&pragma)
-                .map_err(InboxError::during("test"))
-        })
+        .ask(move |writer| writer.connection.execute_batch(&pragma).map_err(InboxError::during("test")))
         .await
         .unwrap();
 }
@@ -446,18 +290,8 @@ async fn a_receiver_that_sleeps_delays_no_commit_and_gets_every_event_in_order()
     let place = Place::new();
     let mut daemon = place.open();
     let lines: String = (0..1_000).map(|n| format!("{n}\n")).collect();
-    daemon
-        .opened
-        .inbox
-        .ingest(&channel("x"), 0, lines.into_bytes())
-        .await
-        .unwrap();
-    daemon
-        .opened
-        .inbox
-        .accept(new_message("x", "last"))
-        .await
-        .unwrap();
+    daemon.opened.inbox.ingest(&channel("x"), 0, lines.into_bytes()).await.unwrap();
+    daemon.opened.inbox.accept(new_message("x", "last")).await.unwrap();
     for n in 1..=1_001 {
         assert_eq!(daemon.event().await.id, MessageId(n));
     }
@@ -502,10 +336,7 @@ async fn closing_commits_what_was_ordered_and_refuses_the_rest() {
     let x = channel("x");
     let (ingested, ()) = tokio::join!(biased; inbox.ingest(&x, 0, b"one\n".to_vec()), inbox.close());
     assert_eq!(ingested.unwrap().accepted, 1);
-    assert!(matches!(
-        inbox.received(&channel("x")).await,
-        Err(InboxError::Closed)
-    ));
+    assert!(matches!(inbox.received(&channel("x")).await, Err(InboxError::Closed)));
     assert!(!place.dir.path().join("inbox.db-wal").exists());
     assert_eq!(place.contents(), ["one"]);
 }
@@ -519,23 +350,13 @@ async fn a_child_ingests_until_it_is_killed() {
         return;
     };
     let (sender, _events) = mpsc::channel(1);
-    let opened = Inbox::open(
-        &PathBuf::from(dir).join("inbox.db"),
-        InboxSettings::default(),
-        texts(),
-        sender,
-    )
-    .unwrap();
+    let opened =
+        Inbox::open(&PathBuf::from(dir).join("inbox.db"), InboxSettings::default(), texts(), sender).unwrap();
     let mut offset = opened.inbox.received(&channel("x")).await.unwrap();
     loop {
         // Seven bytes a line in chunks of ten: most chunks end within a line.
         let chunk: Vec<u8> = (offset..offset + 10).map(stream_byte).collect();
-        offset = opened
-            .inbox
-            .ingest(&channel("x"), offset, chunk)
-            .await
-            .unwrap()
-            .received;
+        offset = opened.inbox.ingest(&channel("x"), offset, chunk).await.unwrap().received;
         writeln!(std::io::stdout(), "received {offset}").unwrap();
     }
 }
@@ -551,30 +372,20 @@ fn kill_9_at_any_moment_neither_loses_nor_doubles_a_line() {
     let mut received = 0;
     for round in 0..8 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "inbox::tests::intake::a_child_ingests_until_it_is_killed",
-                "--nocapture",
-            ])
+            .args(["--exact", "inbox::tests::intake::a_child_ingests_until_it_is_killed", "--nocapture"])
             .env(CHILD_DIR, place.dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let told = lines.filter_map(|line| line.rsplit_once("received ")?.1.parse::<u64>().ok());
         received = told.take(5 + round * 7).last().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }
     let contents = place.contents();
-    assert!(
-        contents.len() as u64 >= received / 7,
-        "{} lines of {received} bytes",
-        contents.len()
-    );
+    assert!(contents.len() as u64 >= received / 7, "{} lines of {received} bytes", contents.len());
     for (n, content) in contents.iter().enumerate() {
         assert_eq!(*content, format!("{n:06}"));
     }

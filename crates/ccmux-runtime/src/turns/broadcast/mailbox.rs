@@ -40,11 +40,7 @@ pub(super) enum Front {
 
 impl Mailbox {
     pub(super) fn new(only: Option<Only>) -> Self {
-        Self {
-            only,
-            queue: Mutex::default(),
-            changed: Notify::new(),
-        }
+        Self { only, queue: Mutex::default(), changed: Notify::new() }
     }
 
     /// Adds a line if it is wanted; false if the mailbox is closed (now or before).
@@ -103,10 +99,7 @@ impl Queue {
         }
         if !self.lines.is_empty() {
             if self.behind > 0 && self.behind + length > limit {
-                *self = Self {
-                    overflowed: true,
-                    ..Self::default()
-                };
+                *self = Self { overflowed: true, ..Self::default() };
                 return;
             }
             self.behind += length;

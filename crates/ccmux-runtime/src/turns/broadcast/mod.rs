@@ -111,16 +111,8 @@ struct Live {
 impl Broadcast {
     /// Goes on after `last_seq`; replays come from `store`.
     pub fn new(store: Arc<Store>, last_seq: Seq, limit: usize) -> Self {
-        let live = Mutex::new(Live {
-            last_seq,
-            mailboxes: Vec::new(),
-        });
-        Self(Arc::new(Shared {
-            store,
-            limit,
-            connected: AtomicUsize::new(0),
-            live,
-        }))
+        let live = Mutex::new(Live { last_seq, mailboxes: Vec::new() });
+        Self(Arc::new(Shared { store, limit, connected: AtomicUsize::new(0), live }))
     }
 
     /// Gives a line to every subscriber. The line is in the store already, and numbers only grow. Never blocks.
@@ -218,9 +210,7 @@ impl Broadcaster {
 }
 
 fn is_ours(stream: &UnixStream) -> bool {
-    stream
-        .peer_cred()
-        .is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw())
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw())
 }
 
 #[cfg(test)]

@@ -130,13 +130,7 @@ impl Subscriber {
             return Ok(());
         }
         let woken = {
-            let Self {
-                stream,
-                wish,
-                hang_up,
-                shutdown,
-                ..
-            } = self;
+            let Self { stream, wish, hang_up, shutdown, .. } = self;
             tokio::select! {
                 woken = timeout(WISH_WAIT, wish.read(stream)) => woken.ok().flatten(),
                 () = hang_up.wait() => return Err(End::Gone),
@@ -216,14 +210,7 @@ impl Subscriber {
     }
 
     async fn woken(&mut self) -> Result<Woken, End> {
-        let Self {
-            stream,
-            wish,
-            hang_up,
-            shutdown,
-            mailbox,
-            ..
-        } = self;
+        let Self { stream, wish, hang_up, shutdown, mailbox, .. } = self;
         let awaits_wish = matches!(wish, WishLine::Awaited(_));
         tokio::select! {
             () = mailbox.changed() => Ok(Woken::Mail),
@@ -279,10 +266,7 @@ impl Subscriber {
     }
 
     async fn say_goodbye(&mut self) {
-        let bye = Bye {
-            bye: "too slow".to_owned(),
-            last_seq: self.sent,
-        };
+        let bye = Bye { bye: "too slow".to_owned(), last_seq: self.sent };
         if let Ok(mut json) = serde_json::to_string(&bye) {
             json.push('\n');
             // The connection ends either way.

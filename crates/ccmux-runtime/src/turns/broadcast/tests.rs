@@ -29,19 +29,9 @@ impl Served {
         let broadcast = Broadcast::new(Arc::clone(&store), store.last_seq().unwrap(), limit);
         let listener = UnixListener::bind(dir.path().join("output.sock")).unwrap();
         let shutdown = CancellationToken::new();
-        let task = Broadcaster {
-            broadcast: broadcast.clone(),
-            listener,
-            shutdown: shutdown.clone(),
-        };
+        let task = Broadcaster { broadcast: broadcast.clone(), listener, shutdown: shutdown.clone() };
         let task = tokio::spawn(task.run());
-        Self {
-            dir,
-            store,
-            broadcast,
-            shutdown,
-            task,
-        }
+        Self { dir, store, broadcast, shutdown, task }
     }
 
     fn socket(&self) -> PathBuf {
@@ -66,11 +56,7 @@ impl Served {
 }
 
 fn publish(store: &Store, broadcast: &Broadcast, bytes: usize) -> Seq {
-    let alert = Alert {
-        kind: "stuck".into(),
-        message: "x".repeat(bytes),
-        messages: Vec::new(),
-    };
+    let alert = Alert { kind: "stuck".into(), message: "x".repeat(bytes), messages: Vec::new() };
     let line = store.append_alert(alert, None, 1).unwrap();
     broadcast.publish(&line);
     line.seq()
@@ -86,10 +72,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 async fn next(client: &mut Client) -> Value {
     let mut line = String::new();
-    timeout(Duration::from_secs(10), client.read_line(&mut line))
-        .await
-        .expect("a line")
-        .unwrap();
+    timeout(Duration::from_secs(10), client.read_line(&mut line)).await.expect("a line").unwrap();
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
@@ -104,11 +87,7 @@ async fn wish(client: &mut Client, line: &str) {
 #[tokio::test]
 async fn everybody_gets_every_line_although_one_never_reads_and_one_leaves() {
     let served = Served::new(64 * 1024);
-    let mut readers = [
-        served.connect().await,
-        served.connect().await,
-        served.connect().await,
-    ];
+    let mut readers = [served.connect().await, served.connect().await, served.connect().await];
     let deaf = served.connect().await;
     let leaver = served.connect().await;
     served.subscribers_become(5).await;
@@ -148,10 +127,7 @@ async fn a_subscriber_that_falls_behind_is_told_goodbye_after_a_whole_line() {
     };
     assert!(expected < 100);
     assert_eq!(bye, serde_json::json!({"bye": "too slow", "last_seq": expected}));
-    assert_eq!(
-        slow.read_u8().await.unwrap_err().kind(),
-        std::io::ErrorKind::UnexpectedEof
-    );
+    assert_eq!(slow.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
     served.subscribers_become(1).await;
 }
 
@@ -291,13 +267,7 @@ async fn only_the_wished_kind_is_sent() {
 async fn what_is_no_wish_is_ignored() {
     let served = Served::new(LIMIT);
     let mut kept = Vec::new();
-    for nonsense in [
-        "hello\n",
-        "{\"since\":\"x\"}\n",
-        "{\n",
-        "\u{0}\n",
-        &"x".repeat(100_000),
-    ] {
+    for nonsense in ["hello\n", "{\"since\":\"x\"}\n", "{\n", "\u{0}\n", &"x".repeat(100_000)] {
         let mut client = served.connect().await;
         // More than is read may be left over; that must not end the connection.
         let _ = timeout(Duration::from_millis(100), wish(&mut client, nonsense)).await;
@@ -323,10 +293,7 @@ async fn a_control_connection_with_a_wish_gets_the_same_stream() {
     served.publish(10);
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (broadcast, shutdown) = (served.broadcast.clone(), served.shutdown.clone());
-    let wish = Wish {
-        only: None,
-        since: Some(Seq(0)),
-    };
+    let wish = Wish { only: None, since: Some(Seq(0)) };
     tokio::spawn(async move { broadcast.subscribe(ours, Some(wish), shutdown).await });
     let mut client = BufReader::new(theirs);
     assert_eq!(next_seq(&mut client).await, 1);
@@ -351,9 +318,5 @@ async fn a_subscriber_takes_little_memory() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let broadcast = served.broadcast.clone();
     let future = broadcast.subscribe(ours, None, CancellationToken::new());
-    assert!(
-        std::mem::size_of_val(&future) <= 3072,
-        "{}",
-        std::mem::size_of_val(&future)
-    );
+    assert!(std::mem::size_of_val(&future) <= 3072, "{}", std::mem::size_of_val(&future));
 }

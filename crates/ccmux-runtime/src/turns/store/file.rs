@@ -84,31 +84,17 @@ pub enum StoreError {
 
 /// Opens the file for writing and for reading.
 pub(super) fn connect(path: &Path) -> Result<(Connection, Connection), StoreError> {
-    let failed = |what| {
-        move |source| StoreError::Sqlite {
-            path: path.to_owned(),
-            what,
-            source,
-        }
-    };
+    let failed = |what| move |source| StoreError::Sqlite { path: path.to_owned(), what, source };
     make_private(path)?;
     let mut writer = Connection::open(path).map_err(failed("open"))?;
-    writer
-        .busy_timeout(Duration::from_secs(5))
-        .map_err(failed("configure"))?;
-    writer
-        .pragma_update(None, "journal_mode", "WAL")
-        .map_err(failed("configure"))?;
-    writer
-        .pragma_update(None, "synchronous", "FULL")
-        .map_err(failed("configure"))?;
+    writer.busy_timeout(Duration::from_secs(5)).map_err(failed("configure"))?;
+    writer.pragma_update(None, "journal_mode", "WAL").map_err(failed("configure"))?;
+    writer.pragma_update(None, "synchronous", "FULL").map_err(failed("configure"))?;
     check(&writer).map_err(failed("check"))?;
     migrate(&mut writer, path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reader = Connection::open_with_flags(path, flags).map_err(failed("open"))?;
-    reader
-        .busy_timeout(Duration::from_secs(5))
-        .map_err(failed("configure"))?;
+    reader.busy_timeout(Duration::from_secs(5)).map_err(failed("configure"))?;
     Ok((writer, reader))
 }
 
@@ -123,20 +109,13 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
         .custom_flags((nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK).bits())
         .open(path)
         .map(drop)
-        .map_err(|source| StoreError::Create {
-            path: path.to_owned(),
-            source,
-        })
+        .map_err(|source| StoreError::Create { path: path.to_owned(), source })
 }
 
 /// A whole check reads the whole file: a big one is only looked at where it is used.
 fn check(connection: &Connection) -> rusqlite::Result<()> {
     let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-    let sql = if pages <= CHECKED_PAGES {
-        "PRAGMA quick_check(1)"
-    } else {
-        "SELECT 'ok' FROM sqlite_schema"
-    };
+    let sql = if pages <= CHECKED_PAGES { "PRAGMA quick_check(1)" } else { "SELECT 'ok' FROM sqlite_schema" };
     let sound: String = connection.query_row(sql, [], |row| row.get(0))?;
     if sound == "ok" {
         return Ok(());
@@ -159,51 +138,32 @@ pub(super) fn move_aside(path: &Path, now: i64) -> Result<PathBuf, StoreError> {
         PathBuf::from(name)
     };
     let aside = with_ending(&format!(".damaged-{now}"));
-    std::fs::rename(path, &aside).map_err(|source| StoreError::MoveAside {
-        path: path.to_owned(),
-        source,
-    })?;
+    std::fs::rename(path, &aside)
+        .map_err(|source| StoreError::MoveAside { path: path.to_owned(), source })?;
     for ending in ["-wal", "-shm"] {
         // Most often there is none; a log of another file must not be applied to the new one.
-        if let Err(source) = std::fs::rename(
-            with_ending(ending),
-            with_ending(&format!(".damaged-{now}{ending}")),
-        ) && source.kind() != std::io::ErrorKind::NotFound
+        if let Err(source) =
+            std::fs::rename(with_ending(ending), with_ending(&format!(".damaged-{now}{ending}")))
+            && source.kind() != std::io::ErrorKind::NotFound
         {
-            return Err(StoreError::MoveAside {
-                path: with_ending(ending),
-                source,
-            });
+            return Err(StoreError::MoveAside { path: with_ending(ending), source });
         }
     }
     Ok(aside)
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let failed = |source| StoreError::Sqlite {
-        path: path.to_owned(),
-        what: "migrate",
-        source,
-    };
-    let version: u32 = connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(failed)?;
+    let failed = |source| StoreError::Sqlite { path: path.to_owned(), what: "migrate", source };
+    let version: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     let known = MIGRATIONS.len() as u32;
     if version > known {
-        return Err(StoreError::TooNew {
-            path: path.to_owned(),
-            version,
-            known,
-        });
+        return Err(StoreError::TooNew { path: path.to_owned(), version, known });
     }
     for (step, sql) in (1..).zip(MIGRATIONS).skip(version as usize) {
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failed)?;
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         transaction.execute_batch(sql).map_err(failed)?;
-        transaction
-            .pragma_update(None, "user_version", step)
-            .map_err(failed)?;
+        transaction.pragma_update(None, "user_version", step).map_err(failed)?;
         transaction.commit().map_err(failed)?;
     }
     Ok(())

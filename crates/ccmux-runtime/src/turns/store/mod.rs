@@ -67,19 +67,11 @@ impl Store {
 
     fn open_sound(path: &Path) -> Result<Self, StoreError> {
         let (writer, reader) = file::connect(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            writer: Mutex::new(writer),
-            reader: Mutex::new(reader),
-        })
+        Ok(Self { path: path.to_owned(), writer: Mutex::new(writer), reader: Mutex::new(reader) })
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
-        move |source| StoreError::Sqlite {
-            path: self.path.clone(),
-            what,
-            source,
-        }
+        move |source| StoreError::Sqlite { path: self.path.clone(), what, source }
     }
 
     fn write<T>(
@@ -98,9 +90,7 @@ impl Store {
 
     fn number_from(&self, seq: i64) -> Result<(), StoreError> {
         let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('lines', ?1)";
-        self.write("number", |transaction| {
-            transaction.execute(sql, [seq]).map_err(self.failed("number"))
-        })?;
+        self.write("number", |transaction| transaction.execute(sql, [seq]).map_err(self.failed("number")))?;
         Ok(())
     }
 
@@ -131,12 +121,7 @@ impl Store {
         new: NewTurn,
         cursor: &Cursor,
     ) -> Result<Option<Line>, StoreError> {
-        let NewTurn {
-            session,
-            ts,
-            in_reply_to,
-            body,
-        } = new;
+        let NewTurn { session, ts, in_reply_to, body } = new;
         let prompt = body.prompt_id.as_ref().map_or("", PromptId::as_str).to_owned();
         // A turn that is only a hook's word has no line of its own in the transcript.
         let uuid = body.last_uuid.unwrap_or_else(|| format!("at {}", cursor.offset));
@@ -160,14 +145,7 @@ impl Store {
                  VALUES (?1, ?2, 'turn', ?3, ?4, ?5, ?6)",
             )
             .and_then(|mut sql| {
-                sql.execute(params![
-                    number(seq),
-                    ts,
-                    turn.session.as_str(),
-                    prompt,
-                    uuid,
-                    json
-                ])
+                sql.execute(params![number(seq), ts, turn.session.as_str(), prompt, uuid, json])
             })
             .map_err(self.failed("store a turn"))?;
         Ok(Some(Line::new(seq, LineKind::Turn, json)))
@@ -182,10 +160,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM lines WHERE session = ?1 AND prompt_id = ?2 AND last_uuid = ?3";
         let found = transaction.query_row(sql, params![session.as_str(), prompt, uuid], |_| Ok(()));
-        Ok(found
-            .optional()
-            .map_err(self.failed("look for a turn"))?
-            .is_some())
+        Ok(found.optional().map_err(self.failed("look for a turn"))?.is_some())
     }
 
     /// Stores an alert.
@@ -200,12 +175,7 @@ impl Store {
     ) -> Result<Line, StoreError> {
         self.write("store an alert", |transaction| {
             let seq = self.next_seq(transaction)?;
-            let json = self.json(&AlertLine {
-                seq,
-                ts,
-                session: session.clone(),
-                alert,
-            })?;
+            let json = self.json(&AlertLine { seq, ts, session: session.clone(), alert })?;
             let session = session.as_ref().map(SessionId::as_str);
             transaction
                 .execute(
@@ -237,10 +207,8 @@ impl Store {
     }
 
     fn json<T: serde::Serialize>(&self, line: &T) -> Result<String, StoreError> {
-        let mut json = serde_json::to_string(line).map_err(|source| StoreError::Json {
-            path: self.path.clone(),
-            source,
-        })?;
+        let mut json = serde_json::to_string(line)
+            .map_err(|source| StoreError::Json { path: self.path.clone(), source })?;
         json.push('\n');
         Ok(json)
     }
@@ -273,10 +241,7 @@ impl Store {
     /// # Errors
     /// What SQLite says.
     pub fn turn(&self, seq: Seq) -> Result<Option<Turn>, StoreError> {
-        self.one_turn(
-            "SELECT json FROM lines WHERE kind = 'turn' AND seq = ?1",
-            params![number(seq)],
-        )
+        self.one_turn("SELECT json FROM lines WHERE kind = 'turn' AND seq = ?1", params![number(seq)])
     }
 
     /// A session's last turn.
@@ -290,16 +255,11 @@ impl Store {
 
     fn one_turn(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Option<Turn>, StoreError> {
         let reader = locked(&self.reader);
-        let json: Option<String> = reader
-            .query_row(sql, values, |row| row.get(0))
-            .optional()
-            .map_err(self.failed("read a turn"))?;
+        let json: Option<String> =
+            reader.query_row(sql, values, |row| row.get(0)).optional().map_err(self.failed("read a turn"))?;
         json.map(|json| serde_json::from_str(&json))
             .transpose()
-            .map_err(|source| StoreError::Json {
-                path: self.path.clone(),
-                source,
-            })
+            .map_err(|source| StoreError::Json { path: self.path.clone(), source })
     }
 
     /// How far a session's transcript was read.
@@ -319,9 +279,7 @@ impl Store {
     /// # Errors
     /// If it was not stored.
     pub fn set_cursor(&self, session: &SessionId, cursor: &Cursor, now: i64) -> Result<(), StoreError> {
-        self.write("store a cursor", |transaction| {
-            self.write_cursor(transaction, session, cursor, now)
-        })
+        self.write("store a cursor", |transaction| self.write_cursor(transaction, session, cursor, now))
     }
 
     fn write_cursor(
@@ -340,15 +298,7 @@ impl Store {
             .execute(
                 "INSERT OR REPLACE INTO cursors (session, path, dev, ino, offset, prompt_id, changed_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![
-                    session.as_str(),
-                    path,
-                    dev,
-                    ino,
-                    cursor.offset.cast_signed(),
-                    prompt,
-                    now
-                ],
+                params![session.as_str(), path, dev, ino, cursor.offset.cast_signed(), prompt, now],
             )
             .and_then(|_| {
                 transaction.execute(
@@ -369,16 +319,8 @@ fn number(seq: Seq) -> i64 {
 
 fn line_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Line> {
     let kind: String = row.get(1)?;
-    let kind = if kind == "turn" {
-        LineKind::Turn
-    } else {
-        LineKind::Alert
-    };
-    Ok(Line::new(
-        Seq(row.get::<_, i64>(0)?.cast_unsigned()),
-        kind,
-        row.get(2)?,
-    ))
+    let kind = if kind == "turn" { LineKind::Turn } else { LineKind::Alert };
+    Ok(Line::new(Seq(row.get::<_, i64>(0)?.cast_unsigned()), kind, row.get(2)?))
 }
 
 fn cursor_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Cursor> {

@@ -14,11 +14,7 @@ fn session() -> SessionId {
 }
 
 fn cursor(offset: u64) -> Cursor {
-    Cursor {
-        offset,
-        prompt: Some(PromptId::new("P")),
-        ..Cursor::start_of(Path::new("/p/t.jsonl"))
-    }
+    Cursor { offset, prompt: Some(PromptId::new("P")), ..Cursor::start_of(Path::new("/p/t.jsonl")) }
 }
 
 fn turn(uuid: &str) -> NewTurn {
@@ -28,28 +24,15 @@ fn turn(uuid: &str) -> NewTurn {
         last_uuid: Some(uuid.to_owned()),
         ..TurnBody::default()
     };
-    NewTurn {
-        session: session(),
-        ts: 7,
-        in_reply_to: Vec::new(),
-        body,
-    }
+    NewTurn { session: session(), ts: 7, in_reply_to: Vec::new(), body }
 }
 
 fn append(store: &Store, uuid: &str) -> Option<Seq> {
-    store
-        .append_turns(vec![turn(uuid)], &session(), &cursor(9), 7)
-        .unwrap()
-        .first()
-        .map(Line::seq)
+    store.append_turns(vec![turn(uuid)], &session(), &cursor(9), 7).unwrap().first().map(Line::seq)
 }
 
 fn alert() -> Alert {
-    Alert {
-        kind: "stuck".into(),
-        message: "m".into(),
-        messages: Vec::new(),
-    }
+    Alert { kind: "stuck".into(), message: "m".into(), messages: Vec::new() }
 }
 
 #[test]
@@ -69,10 +52,7 @@ fn a_line_reads_as_documented() {
     append(&store, "a");
     store.append_alert(alert(), None, 8).unwrap();
     let lines = store.since(Seq(0), 10, 1000).unwrap();
-    let text: String = lines
-        .iter()
-        .map(|line| String::from_utf8_lossy(line.bytes()).into_owned())
-        .collect();
+    let text: String = lines.iter().map(|line| String::from_utf8_lossy(line.bytes()).into_owned()).collect();
     assert_eq!(
         text,
         "{\"seq\":1,\"ts\":7,\"session\":\"s1\",\"prompt_id\":\"P\",\"in_reply_to\":[],\
@@ -86,17 +66,11 @@ fn numbers_go_on_after_a_restart_and_after_deletions() {
     let dir = TempDir::new().unwrap();
     append(&open(&dir), "a");
     let store = open(&dir);
-    assert_eq!(
-        (store.last_seq().unwrap(), append(&store, "b")),
-        (Seq(1), Some(Seq(2)))
-    );
+    assert_eq!((store.last_seq().unwrap(), append(&store, "b")), (Seq(1), Some(Seq(2))));
     locked(&store.writer).execute("DELETE FROM lines", []).unwrap();
     drop(store);
     let store = open(&dir);
-    assert_eq!(
-        (store.last_seq().unwrap(), append(&store, "a")),
-        (Seq(2), Some(Seq(3)))
-    );
+    assert_eq!((store.last_seq().unwrap(), append(&store, "a")), (Seq(2), Some(Seq(3))));
 }
 
 #[test]
@@ -104,12 +78,7 @@ fn the_cursor_is_kept_with_the_turn() {
     let dir = TempDir::new().unwrap();
     append(&open(&dir), "a");
     assert_eq!(open(&dir).cursor(&session()).unwrap(), Some(cursor(9)));
-    let odd = Cursor {
-        dev: u64::MAX,
-        ino: u64::MAX - 1,
-        prompt: None,
-        ..cursor(1)
-    };
+    let odd = Cursor { dev: u64::MAX, ino: u64::MAX - 1, prompt: None, ..cursor(1) };
     open(&dir).set_cursor(&session(), &odd, 1).unwrap();
     assert_eq!(open(&dir).cursor(&session()).unwrap(), Some(odd));
     assert_eq!(open(&dir).cursor(&SessionId::new("s2")).unwrap(), None);
@@ -119,13 +88,9 @@ fn the_cursor_is_kept_with_the_turn() {
 fn cursors_of_old_sessions_are_forgotten() {
     let dir = TempDir::new().unwrap();
     let store = open(&dir);
-    locked(&store.writer)
-        .pragma_update(None, "synchronous", "OFF")
-        .unwrap();
+    locked(&store.writer).pragma_update(None, "synchronous", "OFF").unwrap();
     for n in 0..=KEPT_CURSORS {
-        store
-            .set_cursor(&SessionId::new(n.to_string()), &cursor(1), i64::from(n))
-            .unwrap();
+        store.set_cursor(&SessionId::new(n.to_string()), &cursor(1), i64::from(n)).unwrap();
     }
     assert_eq!(store.cursor(&SessionId::new("0")).unwrap(), None);
     assert!(store.cursor(&SessionId::new("1")).unwrap().is_some());
@@ -139,12 +104,7 @@ fn pages_are_bounded_by_lines_and_by_bytes_but_never_empty() {
         append(&store, uuid);
     }
     let seqs = |after, limit, bytes| -> Vec<u64> {
-        store
-            .since(Seq(after), limit, bytes)
-            .unwrap()
-            .iter()
-            .map(|line| line.seq().0)
-            .collect()
+        store.since(Seq(after), limit, bytes).unwrap().iter().map(|line| line.seq().0).collect()
     };
     assert_eq!(seqs(0, 2, 10_000), [1, 2]);
     assert_eq!(seqs(1, 9, 1), [2]);
@@ -175,19 +135,11 @@ fn the_database_is_private_and_a_newer_one_is_left_alone() {
     let store = open(&dir);
     append(&store, "a");
     for name in [FILE_NAME.to_owned(), format!("{FILE_NAME}-wal")] {
-        let mode = std::fs::metadata(dir.path().join(name))
-            .unwrap()
-            .permissions()
-            .mode();
+        let mode = std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
-    locked(&store.writer)
-        .pragma_update(None, "user_version", 99)
-        .unwrap();
+    locked(&store.writer).pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    assert!(matches!(
-        Store::open(&path, 1),
-        Err(StoreError::TooNew { version: 99, .. })
-    ));
+    assert!(matches!(Store::open(&path, 1), Err(StoreError::TooNew { version: 99, .. })));
     assert!(path.exists());
 }

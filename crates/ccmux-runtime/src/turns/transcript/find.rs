@@ -69,11 +69,7 @@ fn search(
     let length = file.metadata().map_err(io)?.len();
     // Shorter than at paste time: it was replaced, so all of it is new.
     let mut lines = LineReader::new(file, if length < offset { 0 } else { offset });
-    let mut search = Search {
-        wanted,
-        prompt: None,
-        best: None,
-    };
+    let mut search = Search { wanted, prompt: None, best: None };
     let mut whole = true;
     loop {
         match lines.next_line().map_err(io)? {
@@ -85,11 +81,7 @@ fn search(
             Next::TooLong => whole = false,
             Next::StillLong => return Ok(search.best.unwrap_or((Found::Unreadable, None))),
             Next::End { torn } => {
-                let nothing = if whole && !torn {
-                    Found::Absent
-                } else {
-                    Found::Unreadable
-                };
+                let nothing = if whole && !torn { Found::Absent } else { Found::Unreadable };
                 return Ok(search.best.unwrap_or((nothing, None)));
             }
         }
@@ -129,11 +121,7 @@ impl Search<'_> {
     }
 
     fn judge(&self, text: &str) -> Option<Found> {
-        let Wanted {
-            text: ours,
-            same,
-            contains,
-        } = self.wanted;
+        let Wanted { text: ours, same, contains } = self.wanted;
         match () {
             () if same(text, ours) => Some(Found::Whole),
             () if contains(text, ours) => Some(Found::Within),

@@ -83,11 +83,7 @@ impl AssistantLine {
 
 /// The text of a `text` block.
 pub fn block_text(block: &Value) -> Option<&str> {
-    if block.get("type")?.as_str()? == "text" {
-        block.get("text")?.as_str()
-    } else {
-        None
-    }
+    if block.get("type")?.as_str()? == "text" { block.get("text")?.as_str() } else { None }
 }
 
 /// The fields that are read; everything else in a line is skipped without being stored.
@@ -134,12 +130,7 @@ pub fn parse_line(bytes: &[u8]) -> Line {
         "assistant" => Line::Assistant(assistant_line(raw)),
         "attachment" => queued_command(raw.attachment),
         "queue-operation" if raw.operation.as_deref() == Some("enqueue") => queued_text(raw.content),
-        "system"
-            if matches!(
-                raw.subtype.as_deref(),
-                Some("turn_duration" | "stop_hook_summary")
-            ) =>
-        {
+        "system" if matches!(raw.subtype.as_deref(), Some("turn_duration" | "stop_hook_summary")) => {
             Line::TurnClosed
         }
         _ => Line::Other,
@@ -175,9 +166,7 @@ fn split_user_blocks(blocks: Vec<Value>) -> (String, Vec<Value>) {
 }
 
 fn assistant_line(raw: Raw) -> AssistantLine {
-    let (message_id, content) = raw
-        .message
-        .map_or((None, None), |message| (message.id, message.content));
+    let (message_id, content) = raw.message.map_or((None, None), |message| (message.id, message.content));
     let blocks = match content {
         Some(Value::Array(blocks)) => blocks,
         Some(Value::String(text)) => vec![serde_json::json!({"type": "text", "text": text})],
@@ -194,10 +183,7 @@ fn assistant_line(raw: Raw) -> AssistantLine {
 
 fn queued_command(attachment: Option<RawAttachment>) -> Line {
     match attachment {
-        Some(RawAttachment {
-            kind: Some(kind),
-            prompt,
-        }) if kind == "queued_command" => queued_text(prompt),
+        Some(RawAttachment { kind: Some(kind), prompt }) if kind == "queued_command" => queued_text(prompt),
         _ => Line::Other,
     }
 }
@@ -253,28 +239,15 @@ mod tests {
         for line in [attachment, operation] {
             assert_eq!(parse(line), Line::Queued("later".into()));
         }
-        assert_eq!(
-            parse(r#"{"type":"queue-operation","operation":"dequeue"}"#),
-            Line::Other
-        );
-        assert_eq!(
-            parse(r#"{"type":"attachment","attachment":{"type":"date","prompt":7}}"#),
-            Line::Other
-        );
+        assert_eq!(parse(r#"{"type":"queue-operation","operation":"dequeue"}"#), Line::Other);
+        assert_eq!(parse(r#"{"type":"attachment","attachment":{"type":"date","prompt":7}}"#), Line::Other);
     }
 
     #[test]
     fn unknown_and_broken_lines_are_ignored() {
-        for line in [
-            "",
-            "{",
-            "null",
-            "[]",
-            "\0\0\0",
-            r#"{"type":"tools-used"}"#,
-            r#"{"type":7}"#,
-            r#"{"a":1}"#,
-        ] {
+        for line in
+            ["", "{", "null", "[]", "\0\0\0", r#"{"type":"tools-used"}"#, r#"{"type":7}"#, r#"{"a":1}"#]
+        {
             assert_eq!(parse(line), Line::Other, "{line:?}");
         }
     }

@@ -58,16 +58,7 @@ impl LineReader {
 
     fn with_limit(file: File, offset: u64, limit: usize) -> Self {
         let (buffer, taken, scanned, skipping) = (Vec::new(), 0, 0, false);
-        Self {
-            file,
-            buffer,
-            taken,
-            line_start: offset,
-            read_from: offset,
-            scanned,
-            skipping,
-            limit,
-        }
+        Self { file, buffer, taken, line_start: offset, read_from: offset, scanned, skipping, limit }
     }
 
     /// The end of the last whole line.
@@ -92,15 +83,10 @@ impl LineReader {
                 if std::mem::take(&mut self.skipping) {
                     return Ok(Next::TooLong);
                 }
-                return Ok(Next::Line {
-                    bytes: &self.buffer[from..from + length],
-                    start,
-                });
+                return Ok(Next::Line { bytes: &self.buffer[from..from + length], start });
             }
             if self.read_more()? == 0 {
-                return Ok(Next::End {
-                    torn: self.skipping || self.buffer.len() > self.taken,
-                });
+                return Ok(Next::End { torn: self.skipping || self.buffer.len() > self.taken });
             }
             if self.skipping && self.line_length().is_none() {
                 return Ok(Next::StillLong);
@@ -167,9 +153,7 @@ mod tests {
     }
 
     fn line(next: Next<'_>) -> (String, u64) {
-        let Next::Line { bytes, start } = next else {
-            panic!("{next:?}")
-        };
+        let Next::Line { bytes, start } = next else { panic!("{next:?}") };
         (String::from_utf8_lossy(bytes).into_owned(), start)
     }
 
@@ -195,10 +179,7 @@ mod tests {
         assert_eq!(line(lines.next_line().unwrap()).0, "a");
         while lines.next_line().unwrap() == Next::StillLong {}
         assert!(lines.buffer.capacity() <= 4 * CHUNK_BYTES);
-        assert_eq!(
-            line(lines.next_line().unwrap()),
-            ("b".into(), 2 + long.len() as u64 + 1)
-        );
+        assert_eq!(line(lines.next_line().unwrap()), ("b".into(), 2 + long.len() as u64 + 1));
     }
 
     #[test]

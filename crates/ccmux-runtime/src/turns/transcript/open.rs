@@ -42,23 +42,14 @@ pub enum TranscriptError {
 
 impl TranscriptError {
     fn refused(path: &Path, why: impl Into<String>) -> Self {
-        Self::Refused {
-            path: path.to_owned(),
-            why: why.into(),
-        }
+        Self::Refused { path: path.to_owned(), why: why.into() }
     }
 
     pub(in crate::turns) fn io(path: &Path, what: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::NotFound {
-            return Self::Missing {
-                path: path.to_owned(),
-            };
+            return Self::Missing { path: path.to_owned() };
         }
-        Self::Io {
-            path: path.to_owned(),
-            what,
-            source,
-        }
+        Self::Io { path: path.to_owned(), what, source }
     }
 }
 
@@ -68,9 +59,7 @@ impl TranscriptError {
 /// If there is none, or it is anything but a regular file of ours beneath `projects_dir`.
 pub fn open_transcript(path: &Path, projects_dir: &Path) -> Result<File, TranscriptError> {
     let real = real_path(path, projects_dir)?;
-    let kind = real
-        .symlink_metadata()
-        .map_err(|source| TranscriptError::io(path, "stat", source))?;
+    let kind = real.symlink_metadata().map_err(|source| TranscriptError::io(path, "stat", source))?;
     refuse_others(path, &kind)?;
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
     let file = OpenOptions::new()
@@ -79,15 +68,10 @@ pub fn open_transcript(path: &Path, projects_dir: &Path) -> Result<File, Transcr
         .open(&real)
         .map_err(|source| TranscriptError::io(path, "open", source))?;
     // The path may have changed since: what counts is what was opened.
-    let opened = file
-        .metadata()
-        .map_err(|source| TranscriptError::io(path, "fstat", source))?;
+    let opened = file.metadata().map_err(|source| TranscriptError::io(path, "fstat", source))?;
     refuse_others(path, &opened)?;
     if (kind.dev(), kind.ino()) != (opened.dev(), opened.ino()) {
-        return Err(TranscriptError::refused(
-            path,
-            "it was exchanged while it was opened",
-        ));
+        return Err(TranscriptError::refused(path, "it was exchanged while it was opened"));
     }
     Ok(file)
 }
@@ -100,14 +84,9 @@ fn real_path(path: &Path, projects_dir: &Path) -> Result<PathBuf, TranscriptErro
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(TranscriptError::refused(path, "it names no file"));
     };
-    let parent = parent
-        .canonicalize()
-        .map_err(|source| TranscriptError::io(path, "resolve", source))?;
+    let parent = parent.canonicalize().map_err(|source| TranscriptError::io(path, "resolve", source))?;
     if !parent.starts_with(&root) {
-        let why = format!(
-            "it is not beneath Claude Code's projects directory {}",
-            root.display()
-        );
+        let why = format!("it is not beneath Claude Code's projects directory {}", root.display());
         return Err(TranscriptError::refused(path, why));
     }
     Ok(parent.join(name))
@@ -115,17 +94,11 @@ fn real_path(path: &Path, projects_dir: &Path) -> Result<PathBuf, TranscriptErro
 
 fn refuse_others(path: &Path, metadata: &std::fs::Metadata) -> Result<(), TranscriptError> {
     if !metadata.is_file() {
-        return Err(TranscriptError::refused(
-            path,
-            format!("it is {}", kind_word(metadata)),
-        ));
+        return Err(TranscriptError::refused(path, format!("it is {}", kind_word(metadata))));
     }
     let ours = nix::unistd::geteuid().as_raw();
     if metadata.uid() != ours {
-        return Err(TranscriptError::refused(
-            path,
-            format!("it belongs to uid {}", metadata.uid()),
-        ));
+        return Err(TranscriptError::refused(path, format!("it belongs to uid {}", metadata.uid())));
     }
     Ok(())
 }

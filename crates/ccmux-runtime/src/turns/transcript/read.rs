@@ -41,13 +41,7 @@ pub struct Cursor {
 impl Cursor {
     /// The beginning of a file, whether it is there or not.
     pub fn start_of(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            dev: 0,
-            ino: 0,
-            offset: 0,
-            prompt: None,
-        }
+        Self { path: path.to_owned(), dev: 0, ino: 0, offset: 0, prompt: None }
     }
 
     /// The end of a file's last whole line as it is now; its beginning, if it is not there.
@@ -67,9 +61,7 @@ impl Cursor {
 
     /// Points into the opened file: to its beginning, if it is not the one that was read before.
     fn adopt(&mut self, file: &File) -> Result<(), TranscriptError> {
-        let metadata = file
-            .metadata()
-            .map_err(|source| TranscriptError::io(&self.path, "fstat", source))?;
+        let metadata = file.metadata().map_err(|source| TranscriptError::io(&self.path, "fstat", source))?;
         let same = (self.dev, self.ino) == (metadata.dev(), metadata.ino());
         if !same || metadata.len() < self.offset {
             (self.dev, self.ino, self.offset, self.prompt) = (metadata.dev(), metadata.ino(), 0, None);
@@ -164,9 +156,7 @@ impl TranscriptReader {
             skipped: 0,
             over: false,
         };
-        reading
-            .run()
-            .map_err(|source| TranscriptError::io(&cursor.path, "read", source))?;
+        reading.run().map_err(|source| TranscriptError::io(&cursor.path, "read", source))?;
         Ok(reading.into_read(cursor))
     }
 

@@ -37,17 +37,13 @@ pub struct TurnBody {
 impl TurnBody {
     /// A turn of which nothing but the hook's words is known.
     pub fn of_words(prompt_id: Option<PromptId>, words: &str) -> Self {
-        let mut body = Self {
-            prompt_id,
-            ..Self::default()
-        };
+        let mut body = Self { prompt_id, ..Self::default() };
         body.add_words(words);
         body
     }
 
     fn add_words(&mut self, words: &str) {
-        self.blocks
-            .push(serde_json::json!({"type": "text", "text": words}));
+        self.blocks.push(serde_json::json!({"type": "text", "text": words}));
         words.clone_into(&mut self.last_text);
         self.partial = true;
     }
@@ -97,19 +93,8 @@ impl TurnScan {
             (Some(_), false) => Place::Before,
             (None, false) => Place::Elsewhere,
         };
-        let body = TurnBody {
-            prompt_id: wanted.clone(),
-            ..TurnBody::default()
-        };
-        Self {
-            wanted,
-            place,
-            body,
-            bytes: 0,
-            last_message: None,
-            answered: false,
-            closed: false,
-        }
+        let body = TurnBody { prompt_id: wanted.clone(), ..TurnBody::default() };
+        Self { wanted, place, body, bytes: 0, last_message: None, answered: false, closed: false }
     }
 
     /// Takes the next line, which has that many bytes in the file.
@@ -236,9 +221,5 @@ pub fn same_words(one: &str, other: &str) -> bool {
 
 /// All text blocks of a turn, with newlines between them.
 pub fn text_of(blocks: &[Value]) -> String {
-    blocks
-        .iter()
-        .filter_map(block_text)
-        .collect::<Vec<_>>()
-        .join("\n")
+    blocks.iter().filter_map(block_text).collect::<Vec<_>>().join("\n")
 }

@@ -31,9 +31,7 @@ impl Projects {
     }
 
     fn reader(&self) -> TranscriptReader {
-        TranscriptReader {
-            projects_dir: self.dir.path().to_owned(),
-        }
+        TranscriptReader { projects_dir: self.dir.path().to_owned() }
     }
 
     fn append(&self, lines: &[Value]) {
@@ -41,9 +39,7 @@ impl Projects {
     }
 
     fn read(&self, cursor: &Cursor, prompt: Option<&str>, last_message: Option<&str>) -> Read {
-        self.reader()
-            .read_turn(cursor, &request(prompt, last_message))
-            .unwrap()
+        self.reader().read_turn(cursor, &request(prompt, last_message)).unwrap()
     }
 }
 
@@ -98,30 +94,17 @@ fn all_blocks_after_the_prompt_in_file_order() {
         json!({"type":"attachment","attachment":{"type":"date"}}),
         block("m1", &json!({"type":"thinking","thinking":"hm"})),
         says("m1", "Running it."),
-        block(
-            "m1",
-            &json!({"type":"tool_use","id":"t1","name":"Bash","input":{}}),
-        ),
+        block("m1", &json!({"type":"tool_use","id":"t1","name":"Bash","input":{}})),
         result("P", "t1"),
         says("m2", "done"),
         json!({"type":"system","subtype":"turn_duration"}),
     ]);
     let start = Cursor::start_of(&projects.transcript());
     let read = projects.read(&start, Some("P"), Some("done"));
-    let kinds: Vec<_> = the_turn(&read)
-        .blocks
-        .iter()
-        .map(|block| block["type"].as_str().unwrap())
-        .collect();
+    let kinds: Vec<_> = the_turn(&read).blocks.iter().map(|block| block["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["thinking", "text", "tool_use", "tool_result", "text"]);
-    assert_eq!(
-        (the_turn(&read).partial, the_turn(&read).last_uuid.as_deref()),
-        (false, Some("a-done"))
-    );
-    assert_eq!(
-        read.cursor.offset,
-        fs::metadata(projects.transcript()).unwrap().len()
-    );
+    assert_eq!((the_turn(&read).partial, the_turn(&read).last_uuid.as_deref()), (false, Some("a-done")));
+    assert_eq!(read.cursor.offset, fs::metadata(projects.transcript()).unwrap().len());
 }
 
 #[test]
@@ -133,10 +116,7 @@ fn every_turn_of_a_real_session_is_read_complete() {
     let read = projects.read(&Cursor::start_of(&projects.transcript()), None, None);
     assert_eq!(read.turns.len(), 14);
     for turn in &read.turns {
-        assert!(
-            !turn.partial && turn.prompt_id.is_some() && !turn.last_text.is_empty(),
-            "{turn:?}"
-        );
+        assert!(!turn.partial && turn.prompt_id.is_some() && !turn.last_text.is_empty(), "{turn:?}");
     }
     let first = &read.turns[0];
     assert_eq!((texts(first), first.blocks.len()), (vec!["reply number 1"], 1));
@@ -167,17 +147,9 @@ fn a_last_line_that_comes_0_to_1000_ms_late_is_waited_for() {
             thread::sleep(Duration::from_millis(10));
             file.write_all(&line.as_bytes()[20..]).unwrap();
         });
-        let read = projects.read(
-            &Cursor::start_of(&projects.transcript()),
-            Some("P"),
-            Some("the answer"),
-        );
+        let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("the answer"));
         writer.join().unwrap();
-        assert_eq!(
-            texts(the_turn(&read)),
-            ["the previous thing", "the answer"],
-            "{delay} ms"
-        );
+        assert_eq!(texts(the_turn(&read)), ["the previous thing", "the answer"], "{delay} ms");
         assert!(!the_turn(&read).partial && begun.elapsed() < Duration::from_millis(delay + 700));
     }
 }
@@ -187,16 +159,8 @@ fn a_line_that_never_comes_makes_a_partial_turn_with_the_hooks_words() {
     let projects = Projects::new();
     projects.append(&[user("P", "go"), says("m1", "first")]);
     let begun = Instant::now();
-    let read = projects.read(
-        &Cursor::start_of(&projects.transcript()),
-        Some("P"),
-        Some("second"),
-    );
-    assert!(
-        (2000..2700).contains(&begun.elapsed().as_millis()),
-        "{:?}",
-        begun.elapsed()
-    );
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("second"));
+    assert!((2000..2700).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     assert_eq!(texts(the_turn(&read)), ["first", "second"]);
     assert!(the_turn(&read).partial);
 }
@@ -208,11 +172,7 @@ fn the_hooks_words_are_trimmed_by_claude_and_match_all_the_same() {
     let projects = Projects::new();
     projects.append(&[user("P", "go"), says("m", "one two "), says("m", "three\n")]);
     let begun = Instant::now();
-    let read = projects.read(
-        &Cursor::start_of(&projects.transcript()),
-        Some("P"),
-        Some("one two three"),
-    );
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("one two three"));
     assert!(!the_turn(&read).partial && begun.elapsed() < Duration::from_secs(1));
 }
 
@@ -223,10 +183,7 @@ fn without_the_hooks_words_the_end_of_the_turn_is_seen_from_the_transcript() {
     let start = Cursor::start_of(&projects.transcript());
     let begun = Instant::now();
     assert_eq!(texts(the_turn(&projects.read(&start, Some("P"), None))), ["cut"]);
-    assert!(
-        begun.elapsed() >= Duration::from_millis(300),
-        "nothing said that it was over"
-    );
+    assert!(begun.elapsed() >= Duration::from_millis(300), "nothing said that it was over");
     projects.append(&[json!({"type":"system","subtype":"turn_duration"})]);
     let begun = Instant::now();
     let read = projects.read(&start, Some("P"), None);
@@ -249,13 +206,8 @@ fn a_late_file_is_waited_for() {
 #[test]
 fn a_file_that_never_comes_is_missing() {
     let projects = Projects::new();
-    let request = TurnRequest {
-        wait: Duration::from_millis(50),
-        ..request(Some("P"), None)
-    };
-    let read = projects
-        .reader()
-        .read_turn(&Cursor::start_of(&projects.transcript()), &request);
+    let request = TurnRequest { wait: Duration::from_millis(50), ..request(Some("P"), None) };
+    let read = projects.reader().read_turn(&Cursor::start_of(&projects.transcript()), &request);
     assert!(matches!(read, Err(TranscriptError::Missing { .. })), "{read:?}");
 }
 
@@ -267,11 +219,7 @@ fn sub_agents_and_api_errors_are_no_part_of_the_turn() {
     let mut error = says("m3", "API Error: 400");
     error["isApiErrorMessage"] = true.into();
     projects.append(&[user("P", "go"), inner, says("m2", "outer words"), error]);
-    let read = projects.read(
-        &Cursor::start_of(&projects.transcript()),
-        Some("P"),
-        Some("API Error: 400"),
-    );
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("API Error: 400"));
     assert_eq!(texts(the_turn(&read)), ["outer words"]);
     assert!(!the_turn(&read).partial);
 }
@@ -279,12 +227,7 @@ fn sub_agents_and_api_errors_are_no_part_of_the_turn() {
 #[test]
 fn the_next_turn_is_not_taken_along() {
     let projects = Projects::new();
-    projects.append(&[
-        user("P", "go"),
-        says("m", "one"),
-        user("Q", "next"),
-        says("m2", "two"),
-    ]);
+    projects.append(&[user("P", "go"), says("m", "one"), user("Q", "next"), says("m2", "two")]);
     let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("one"));
     assert_eq!(texts(the_turn(&read)), ["one"]);
     let next = projects.read(&read.cursor, Some("Q"), Some("two"));
@@ -311,10 +254,7 @@ fn a_prompt_that_was_interrupted_does_not_get_the_next_ones_answer() {
     projects.append(&[user("P", "go"), user("Q", "no, this"), says("m", "this it is")]);
     let start = Cursor::start_of(&projects.transcript());
     assert_eq!(projects.read(&start, Some("P"), None).turns, []);
-    assert_eq!(
-        texts(the_turn(&projects.read(&start, Some("Q"), Some("this it is")))),
-        ["this it is"]
-    );
+    assert_eq!(texts(the_turn(&projects.read(&start, Some("Q"), Some("this it is")))), ["this it is"]);
 }
 
 #[test]
@@ -334,10 +274,7 @@ fn a_turn_whose_prompt_was_written_before_the_cursor_is_known_by_the_hooks_words
     let adopted = Cursor::end_of(&projects.transcript(), projects.dir.path()).unwrap();
     projects.append(&[result("P0", "t"), says("m2", "the answer")]);
     let read = projects.read(&adopted, Some("P"), Some("the answer"));
-    assert_eq!(
-        (texts(the_turn(&read)), the_turn(&read).partial),
-        (vec!["the answer"], false)
-    );
+    assert_eq!((texts(the_turn(&read)), the_turn(&read).partial), (vec!["the answer"], false));
     projects.append(&[user("Q", "next"), says("m3", "next answer")]);
     let read = projects.read(&adopted, Some("Q"), Some("next answer"));
     assert_eq!(texts(the_turn(&read)), ["next answer"]);
@@ -352,10 +289,7 @@ fn esc_ends_a_turn_at_once() {
     let begun = Instant::now();
     let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), None);
     assert!(begun.elapsed() < Duration::from_millis(250));
-    assert_eq!(
-        (texts(the_turn(&read)), the_turn(&read).partial),
-        (vec!["half a sent"], false)
-    );
+    assert_eq!((texts(the_turn(&read)), the_turn(&read).partial), (vec!["half a sent"], false));
 }
 
 #[test]
@@ -364,44 +298,23 @@ fn versions_without_prompt_ids_are_read_from_the_user_line_behind_the_cursor() {
     let plain = |text: &str| json!({"type":"user","uuid":text,"message":{"content":text}});
     projects.append(&[plain("one"), says("m1", "first")]);
     let read = projects.read(&Cursor::start_of(&projects.transcript()), None, Some("first"));
-    assert_eq!(
-        (texts(the_turn(&read)), &the_turn(&read).prompt_id),
-        (vec!["first"], &None)
-    );
-    projects.append(&[
-        plain("two"),
-        says("m2", "second"),
-        plain("three"),
-        says("m3", "third"),
-    ]);
+    assert_eq!((texts(the_turn(&read)), &the_turn(&read).prompt_id), (vec!["first"], &None));
+    projects.append(&[plain("two"), says("m2", "second"), plain("three"), says("m3", "third")]);
     let read = projects.read(&read.cursor, None, None);
-    assert_eq!(
-        read.turns.iter().map(texts).collect::<Vec<_>>(),
-        [["second"], ["third"]]
-    );
+    assert_eq!(read.turns.iter().map(texts).collect::<Vec<_>>(), [["second"], ["third"]]);
 }
 
 #[test]
 fn a_truncated_or_replaced_file_is_read_from_its_beginning() {
     let projects = Projects::new();
-    projects.append(&[
-        user("P", "a long line, so that the next file is shorter"),
-        says("m", "one"),
-    ]);
+    projects.append(&[user("P", "a long line, so that the next file is shorter"), says("m", "one")]);
     let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("one"));
     fs::write(projects.transcript(), "").unwrap();
     projects.append(&[user("Q", "x"), says("m", "two")]);
     let read = projects.read(&read.cursor, Some("Q"), Some("two"));
     assert_eq!(texts(the_turn(&read)), ["two"]);
     let other = projects.dir.path().join("other");
-    append(
-        &other,
-        &[
-            user("R", "y"),
-            says("m", "three"),
-            says("m9", "a long line, longer than before"),
-        ],
-    );
+    append(&other, &[user("R", "y"), says("m", "three"), says("m9", "a long line, longer than before")]);
     fs::rename(other, projects.transcript()).unwrap();
     let read = projects.read(&read.cursor, None, None);
     assert_eq!(texts(the_turn(&read))[0], "three");
@@ -421,10 +334,7 @@ fn the_end_of_a_file_is_the_end_of_its_last_whole_line() {
     assert_eq!(end(&[b"one\n", [b'x'; 10_000].as_slice()].concat()), 4);
     assert_eq!(end(&[[b'x'; 10_000].as_slice(), b"\n"].concat()), 10_001);
     fs::remove_file(&path).unwrap();
-    assert_eq!(
-        Cursor::end_of(&path, projects.dir.path()).unwrap(),
-        Cursor::start_of(&path)
-    );
+    assert_eq!(Cursor::end_of(&path, projects.dir.path()).unwrap(), Cursor::start_of(&path));
 }
 
 /// Opens the path, which must be refused at once.
@@ -454,10 +364,7 @@ fn only_regular_files_of_ours_in_the_directory_are_opened() {
     assert_refused(&projects, &at("out").join("t.jsonl"), "not beneath");
     assert_refused(
         &projects,
-        &at("..")
-            .join("..")
-            .join(outside.path().file_name().unwrap())
-            .join("t.jsonl"),
+        &at("..").join("..").join(outside.path().file_name().unwrap()).join("t.jsonl"),
         "not",
     );
     symlink(outside.path().join("t.jsonl"), at("link")).unwrap();
@@ -487,16 +394,10 @@ fn a_projects_directory_behind_a_link_is_the_directory() {
 #[test]
 fn a_sparse_file_of_5_gb_is_given_up_in_bounded_time() {
     let projects = Projects::new();
-    File::create(projects.transcript())
-        .unwrap()
-        .set_len(5 << 30)
-        .unwrap();
+    File::create(projects.transcript()).unwrap().set_len(5 << 30).unwrap();
     let start = Cursor::start_of(&projects.transcript());
     let begun = Instant::now();
-    let request = TurnRequest {
-        catch_up: Duration::from_secs(5),
-        ..request(Some("P"), Some("words"))
-    };
+    let request = TurnRequest { catch_up: Duration::from_secs(5), ..request(Some("P"), Some("words")) };
     let read = projects.reader().read_turn(&start, &request).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     assert!(the_turn(&read).partial);
@@ -512,30 +413,15 @@ fn contains(theirs: &str, ours: &str) -> bool {
 }
 
 fn find(projects: &Projects, offset: u64, text: &str) -> (Found, Option<PromptId>) {
-    find_batch(
-        &projects.transcript(),
-        projects.dir.path(),
-        offset,
-        Wanted { text, same, contains },
-    )
+    find_batch(&projects.transcript(), projects.dir.path(), offset, Wanted { text, same, contains })
 }
 
 #[test]
 fn a_batch_is_found_as_a_prompt_within_one_or_not_at_all() {
     let projects = Projects::new();
-    projects.append(&[
-        user("P", "hello"),
-        says("m", "hello you"),
-        user("Q", "a draft, hello there"),
-    ]);
-    assert_eq!(
-        find(&projects, 0, "hello"),
-        (Found::Whole, Some(PromptId::new("P")))
-    );
-    assert_eq!(
-        find(&projects, 0, "a draft"),
-        (Found::Within, Some(PromptId::new("Q")))
-    );
+    projects.append(&[user("P", "hello"), says("m", "hello you"), user("Q", "a draft, hello there")]);
+    assert_eq!(find(&projects, 0, "hello"), (Found::Whole, Some(PromptId::new("P"))));
+    assert_eq!(find(&projects, 0, "a draft"), (Found::Within, Some(PromptId::new("Q"))));
     assert_eq!(find(&projects, 0, "you"), (Found::Absent, None));
 }
 
@@ -546,10 +432,7 @@ fn what_was_there_before_the_paste_is_no_witness() {
     let offset = fs::metadata(projects.transcript()).unwrap().len();
     assert_eq!(find(&projects, offset, "hello"), (Found::Absent, None));
     projects.append(&[user("Q", "hello")]);
-    assert_eq!(
-        find(&projects, offset, "hello"),
-        (Found::Whole, Some(PromptId::new("Q")))
-    );
+    assert_eq!(find(&projects, offset, "hello"), (Found::Whole, Some(PromptId::new("Q"))));
 }
 
 #[test]
@@ -561,33 +444,19 @@ fn input_that_claude_queued_or_put_into_the_running_turn_is_found() {
         json!({"type":"queue-operation","operation":"enqueue","content":"waits"}),
         json!({"type":"attachment","attachment":{"type":"queued_command","prompt":"joined"}}),
     ]);
-    assert_eq!(
-        find(&projects, 0, "joined"),
-        (Found::Whole, Some(PromptId::new("P")))
-    );
+    assert_eq!(find(&projects, 0, "joined"), (Found::Whole, Some(PromptId::new("P"))));
     assert_eq!(find(&projects, 0, "waits").0, Found::Whole);
     projects.append(&[says("m", "done"), user("Q", "waits")]);
-    assert_eq!(
-        find(&projects, 0, "waits"),
-        (Found::Whole, Some(PromptId::new("Q")))
-    );
+    assert_eq!(find(&projects, 0, "waits"), (Found::Whole, Some(PromptId::new("Q"))));
 }
 
 #[test]
 fn absent_is_only_said_if_everything_was_read() {
     let projects = Projects::new();
-    assert_eq!(
-        find(&projects, 0, "x").0,
-        Found::Absent,
-        "the file is made with the first prompt"
-    );
+    assert_eq!(find(&projects, 0, "x").0, Found::Absent, "the file is made with the first prompt");
     assert_eq!(find(&projects, 7, "x").0, Found::Unreadable, "it was there once");
     fs::write(projects.transcript(), r#"{"type":"user","mess"#).unwrap();
-    assert_eq!(
-        find(&projects, 0, "x").0,
-        Found::Unreadable,
-        "the last line is torn"
-    );
+    assert_eq!(find(&projects, 0, "x").0, Found::Unreadable, "the last line is torn");
     fs::remove_file(projects.transcript()).unwrap();
     nix::unistd::mkfifo(&projects.transcript(), Mode::S_IRWXU).unwrap();
     assert_eq!(find(&projects, 0, "x").0, Found::Unreadable);
@@ -595,11 +464,7 @@ fn absent_is_only_said_if_everything_was_read() {
         Path::new("/nonexistent/t.jsonl"),
         Path::new("/nonexistent"),
         0,
-        Wanted {
-            text: "x",
-            same,
-            contains,
-        },
+        Wanted { text: "x", same, contains },
     );
     assert_eq!(nowhere.0, Found::Unreadable);
 }
