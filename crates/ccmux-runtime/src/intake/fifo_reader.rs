@@ -76,12 +76,26 @@ impl<S: Sink> FifoReader<S> {
     /// Reads until told to close.
     pub async fn run(mut self) {
         if let Some(predecessor) = self.predecessor.take() {
-            let _ = predecessor.await;
+            self.wait_for(predecessor).await;
         }
         let channel = self.channel.clone();
         match self.read().await {
             Ok(()) => tracing::info!(event = "channel.closed", %channel),
             Err(error) => tracing::warn!(event = "channel.closed", %channel, %error),
+        }
+    }
+
+    async fn wait_for(&self, mut predecessor: JoinHandle<()>) {
+        if timeout(FULL_AFTER, &mut predecessor).await.is_ok() {
+            return;
+        }
+        let show = |state| self.board.set(&self.channel, Direction::In, state);
+        if self.fifo.is_some() {
+            show("full: the inbox has not taken all of the last FIFO of this name");
+        }
+        let _ = predecessor.await;
+        if self.fifo.is_some() {
+            show(OPEN);
         }
     }
 
@@ -191,7 +205,11 @@ impl<S: Sink> Stream<S> {
     fn appended(&mut self, moved: io::Result<usize>) {
         match moved {
             Ok(_) => self.disk.over(),
-            Err(error) => self.disk.met(&format!("the intake log can't be written: {error}")),
+            Err(error) => {
+                self.disk.met(&format!("the intake log can't be written: {error}"));
+                self.log.seal();
+                self.log.forget(self.feed.received());
+            }
         }
     }
 
@@ -292,7 +310,7 @@ impl<S: Sink> Stream<S> {
     fn place(&mut self, staged: &[PathBuf]) -> Result<(), LogError> {
         for file in staged {
             let bytes = self.log.adopt(file)?;
-            tracing::info!(event = "channel.adopted_file_placed", channel = %self.channel, bytes);
+            tracing::info!(event = "channel.adopted_file_read", channel = %self.channel, bytes);
         }
         Ok(())
     }

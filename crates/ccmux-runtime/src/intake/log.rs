@@ -48,6 +48,8 @@ const STAGED: &str = ".adopted";
 #[derive(Debug, Clone)]
 pub struct IntakeLogs {
     dir: PathBuf,
+    /// [`SEGMENT`], but in tests.
+    segment: u64,
 }
 
 /// Why a log can't be used.
@@ -80,7 +82,12 @@ impl LogError {
 impl IntakeLogs {
     /// Logs in a private directory that exists.
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir }
+        Self { dir, segment: SEGMENT }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_segments_of(self, segment: u64) -> Self {
+        Self { segment, ..self }
     }
 
     /// Moves the logs of a state directory aside, if there are any: their bytes belong to an inbox that is gone, and what
@@ -116,7 +123,7 @@ impl IntakeLogs {
     /// The log of a channel of which the inbox has the first `received` bytes. One at a time.
     pub(super) fn open(&self, channel: &ChannelName, received: u64) -> Result<IntakeLog, LogError> {
         let mut log = IntakeLog {
-            dir: self.dir.clone(),
+            logs: self.clone(),
             channel: channel.clone(),
             segments: VecDeque::new(),
             end: received,
@@ -172,7 +179,7 @@ fn staged_of(file_name: &str) -> Option<(&str, &str)> {
 /// The log of one channel: a row of files that follow each other.
 #[derive(Debug)]
 pub(super) struct IntakeLog {
-    dir: PathBuf,
+    logs: IntakeLogs,
     channel: ChannelName,
     segments: VecDeque<Segment>,
     /// Offset behind the last byte.
@@ -217,7 +224,7 @@ impl IntakeLog {
         let moved = read_then_write(pipe, last, &mut self.carried)?;
         last.end += moved as u64;
         self.end = last.end;
-        self.sealed = last.len() >= SEGMENT;
+        self.sealed = last.len() >= self.logs.segment;
         Ok(moved)
     }
 
@@ -243,6 +250,12 @@ impl IntakeLog {
         {
             self.remove_first();
         }
+    }
+
+    /// Nothing more could be written: what comes next begins a file, so that this one can be removed and gives room.
+    pub(super) fn seal(&mut self) {
+        // One without a byte would give no room, and the next one would have its name.
+        self.sealed |= self.segments.back().is_some_and(|last| last.len() > 0);
     }
 
     /// Removes every file, if all of it is received: nobody knows whether the channel comes back.
@@ -299,7 +312,7 @@ impl IntakeLog {
     }
 
     fn segment_path(&self, base: u64) -> PathBuf {
-        self.dir.join(format!("{}.{base}.log", self.channel))
+        self.logs.dir.join(format!("{}.{base}.log", self.channel))
     }
 
     fn remove_first(&mut self) {

@@ -1,5 +1,10 @@
 //! Real FIFOs in a temporary runtime directory, and a sink that splits lines.
 
+mod adoption;
+mod crash;
+mod full_disk;
+mod log;
+
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -125,12 +130,41 @@ fn logs_in(keep: &TempDir) -> IntakeLogs {
 }
 
 struct House {
-    _keep: TempDir,
+    _keep: Arc<TempDir>,
     dir: Arc<RuntimeDir>,
     sink: Arc<Recorder>,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     shutdown: CancellationToken,
     registry: JoinHandle<()>,
+}
+
+/// A temporary directory in which daemons come and go; a sink outlives them, as the inbox's file does.
+struct Place {
+    keep: Arc<TempDir>,
+    sink: Arc<Recorder>,
+}
+
+impl Place {
+    fn new(room: usize) -> Self {
+        Self { keep: Arc::new(tempfile::tempdir().unwrap()), sink: Recorder::new(room, 0) }
+    }
+
+    fn open(&self) -> House {
+        House::in_place(Arc::clone(&self.keep), Arc::clone(&self.sink))
+    }
+
+    fn logs(&self) -> PathBuf {
+        self.keep.path().join("intake")
+    }
+
+    /// Names of the files in the folder of logs.
+    fn left(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.logs()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
 }
 
 impl House {
@@ -139,7 +173,10 @@ impl House {
     }
 
     fn with(sink: Arc<Recorder>) -> Self {
-        let keep = tempfile::tempdir().unwrap();
+        Self::in_place(Arc::new(tempfile::tempdir().unwrap()), sink)
+    }
+
+    fn in_place(keep: Arc<TempDir>, sink: Arc<Recorder>) -> Self {
         let dir = Arc::new(RuntimeDir::claim(&keep.path().join("ccmux")).unwrap());
         let shutdown = CancellationToken::new();
         let logs = logs_in(&keep);
@@ -253,16 +290,16 @@ async fn a_new_fifo_is_usable_within_a_tenth_of_a_second() {
 }
 
 #[tokio::test]
-async fn a_fifo_deleted_and_made_again_loses_nothing() {
+async fn fault_36_a_fifo_deleted_and_made_again_at_once_loses_nothing() {
     let mut house = House::open();
     house.opened("default").await;
-    for round in 0..200 {
+    for round in 0..1_000 {
         let path = house.make("in.x");
         write(path.clone(), format!("{round}\n")).await;
         fs::remove_file(path).unwrap();
     }
-    let wanted: Vec<String> = (0..200).map(|round| round.to_string()).collect();
-    assert_eq!(house.sink.texts(200).await, wanted);
+    let wanted: Vec<String> = (0..1_000).map(|round| round.to_string()).collect();
+    assert_eq!(house.sink.texts(1_000).await, wanted);
     house.state("x", Direction::In, |state| state.is_none()).await;
 }
 
