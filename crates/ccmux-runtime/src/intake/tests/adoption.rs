@@ -1,10 +1,11 @@
 //! Regular files where FIFOs should be (field fault 35, B2).
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use super::*;
 
-fn is_fifo(path: &PathBuf) -> bool {
+fn is_fifo(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 

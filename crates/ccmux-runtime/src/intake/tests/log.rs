@@ -132,6 +132,19 @@ fn a_log_that_is_behind_the_inbox_begins_where_the_inbox_is() {
 }
 
 #[test]
+fn logs_of_an_inbox_that_is_gone_are_moved_aside_and_not_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("intake");
+    assert_eq!(IntakeLogs::move_aside(&folder, 7).unwrap(), None, "there are none");
+    fs::create_dir(&folder).unwrap();
+    assert_eq!(IntakeLogs::move_aside(&folder, 7).unwrap(), None, "it is empty");
+    fs::write(folder.join("x.0.log"), "perhaps delivered\n").unwrap();
+    let aside = IntakeLogs::move_aside(&folder, 7).unwrap().unwrap();
+    assert_eq!(aside, dir.path().join("intake.damaged-7"));
+    assert_eq!((names(&aside), folder.exists()), (vec!["x.0.log".to_owned()], false));
+}
+
+#[test]
 fn what_is_no_file_of_ours_alone_is_refused_and_untouched() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("target");
@@ -153,7 +166,7 @@ fn an_adopted_file_takes_its_place_between_what_came_before_and_after() {
     pipe.move_into(&mut log, b"before\n");
     let staged = logs(&dir).staged_path(&x(), "1_2_3");
     fs::write(&staged, "file\n").unwrap();
-    assert_eq!(logs(&dir).staged(&x()).unwrap(), [staged.clone()]);
+    assert_eq!(logs(&dir).staged(&x()).unwrap(), std::slice::from_ref(&staged));
     assert_eq!(log.adopt(&staged).unwrap(), 5);
     pipe.move_into(&mut log, b"after\n");
     assert_eq!(everything(&log, 0), b"before\nfile\nafter\n");
