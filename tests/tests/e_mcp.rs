@@ -45,7 +45,9 @@ fn results(turn: &Value) -> Vec<(bool, String)> {
 fn claude_or_skip() -> Option<PathBuf> {
     match claude::installed() {
         Ok(claude) => Some(claude),
-        Err(why) if std::env::var_os("CI").is_some() => panic!("Claude Code can't be installed from npm: {why}"),
+        Err(why) if std::env::var_os("CI").is_some() => {
+            panic!("Claude Code can't be installed from npm: {why}")
+        }
         Err(why) => {
             println!("skipped: Claude Code can't be installed from npm ({why})");
             None
@@ -112,7 +114,8 @@ fn a6_the_daemon_stops_in_time_with_streams_open() {
     assert_eq!(token.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let token = fs::read_to_string(token).unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    write!(stream, "GET /sse HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n").unwrap();
+    write!(stream, "GET /sse HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n")
+        .unwrap();
     let mut head = [0; 15];
     stream.read_exact(&mut head).unwrap();
     assert_eq!(&head, b"HTTP/1.1 200 OK");
@@ -142,7 +145,11 @@ fn real_claude_answers(settings: &str, default_mode: bool) {
     house.write("in.t", "mcp: nowhere x\n");
     let found = turns.wait_for_turns(2);
     let results: Vec<(bool, String)> = found.iter().flat_map(results).collect();
-    assert_eq!(results.iter().map(|(is_error, _)| *is_error).collect::<Vec<_>>(), [false, true], "{results:?}");
+    assert_eq!(
+        results.iter().map(|(is_error, _)| *is_error).collect::<Vec<_>>(),
+        [false, true],
+        "{results:?}"
+    );
     assert!(results[1].1.contains("these take messages: test"), "{results:?}");
 }
 

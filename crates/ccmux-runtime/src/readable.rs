@@ -39,10 +39,19 @@ impl Readable {
     /// # Errors
     /// As read(2).
     pub async fn read(&self, limit: usize) -> io::Result<Vec<u8>> {
+        self.take_with(|fd| read_fd(fd, limit)).await
+    }
+
+    /// Waits until it is readable, then lets `take` take what is there; waits on if that would block. Cancel safe: what
+    /// `take` did is returned.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub async fn take_with<T>(&self, mut take: impl FnMut(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let mut guard = self.0.readable().await?;
-            match guard.try_io(|fd| read_fd(fd.as_fd(), limit)) {
-                Ok(read) => return read,
+            match guard.try_io(|fd| take(fd.as_fd())) {
+                Ok(taken) => return taken,
                 Err(_would_block) => continue,
             }
         }

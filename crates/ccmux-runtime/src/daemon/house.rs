@@ -15,6 +15,7 @@ use crate::agent::plan::AgentPlan;
 use crate::agent::record::session_token;
 use crate::clock::Clock;
 use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
+use crate::intake::IntakeLogs;
 use crate::mcp::Door;
 use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
@@ -25,6 +26,10 @@ use crate::turns::{self, Turns, TurnsSettings};
 
 /// How many events may wait for the loop.
 const EVENTS: usize = 4096;
+
+/// The inbox's database, and the folder of the bytes that are on their way to it.
+const INBOX: &str = "inbox.db";
+const LOGS: &str = "intake";
 
 /// What is open.
 pub struct House {
@@ -41,6 +46,9 @@ pub struct House {
     pub mcp_bound: Option<io::Result<TcpListener>>,
     pub terminal: Arc<Tmux>,
     pub inbox: inbox::Opened,
+    pub logs: IntakeLogs,
+    /// Where logs that belong to a lost inbox were moved: to be alerted.
+    pub logs_aside: Option<PathBuf>,
     pub turns: turns::Opened,
     pub events: mpsc::Sender<Event>,
     /// Taken by the event loop.
@@ -69,7 +77,10 @@ impl House {
         let mcp_bound = Some(door.bind().await);
         let mcp = (door, Transport::of(&settings.mcp.entry));
         let (events, waiting_events) = mpsc::channel(EVENTS);
+        let had_inbox = state_dir.path().join(INBOX).exists();
         let inbox = open_inbox(settings, state_dir.path(), &plan, events.clone())?;
+        let inbox_is_new = !had_inbox || inbox.damaged.is_some();
+        let (logs, logs_aside) = open_logs(&state_dir, inbox_is_new)?;
         let turns = open_turns(settings, state_dir.path(), &plan)?;
         let waiting_events = Some(waiting_events);
         let clock = Clock::default();
@@ -85,6 +96,8 @@ impl House {
             mcp_bound,
             terminal,
             inbox,
+            logs,
+            logs_aside,
             turns,
             events,
             waiting_events,
@@ -129,7 +142,18 @@ fn open_inbox(
         queue_messages: settings.limits.queue_messages,
         queue_bytes: settings.limits.queue_bytes,
     };
-    Ok(Inbox::open(&state_dir.join("inbox.db"), limits, texts(plan), events)?)
+    Ok(Inbox::open(&state_dir.join(INBOX), limits, texts(plan), events)?)
+}
+
+fn open_logs(state_dir: &StateDir, inbox_is_new: bool) -> Result<(IntakeLogs, Option<PathBuf>), DaemonError> {
+    let aside = match inbox_is_new {
+        true => IntakeLogs::move_aside(&state_dir.path().join(LOGS), Clock::default().now().wall.0 / 1000)?,
+        false => None,
+    };
+    if let Some(aside) = &aside {
+        tracing::warn!(event = "intake_log.moved_aside", to = %aside.display());
+    }
+    Ok((IntakeLogs::new(state_dir.subdirectory(LOGS)?), aside))
 }
 
 /// What the inbox does to every text: once, on intake.

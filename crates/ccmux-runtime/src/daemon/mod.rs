@@ -17,11 +17,13 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::plan::PlanError;
 use crate::inbox::InboxError;
+use crate::intake::LogError;
 use crate::runtime_dir::RuntimeDirError;
 use crate::screen::RulesError;
 use crate::settings::Settings;
@@ -79,6 +81,9 @@ pub enum DaemonError {
     /// The inbox.
     #[error(transparent)]
     Inbox(#[from] InboxError),
+    /// The intake logs.
+    #[error(transparent)]
+    Logs(#[from] LogError),
     /// The turns.
     #[error(transparent)]
     Turns(#[from] TurnsError),
@@ -102,7 +107,7 @@ impl DaemonError {
             Self::RuntimeDir(error) => error.exit_code(),
             Self::Tmux(_) | Self::Hook { .. } | Self::Plan(PlanError::NoProgram(_)) => 69,
             Self::Plan(PlanError::Settings(_)) | Self::Rules(_) => 78,
-            Self::Inbox(_) | Self::Turns(_) | Self::Io { .. } => 1,
+            Self::Inbox(_) | Self::Logs(_) | Self::Turns(_) | Self::Io { .. } => 1,
         }
     }
 }
@@ -116,6 +121,7 @@ pub async fn run(
     shutdown: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
+    let _limit_on_files = fail_writes_over_the_limit()?;
     let mut house = House::open(setting).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
     ready();
@@ -128,4 +134,11 @@ pub async fn run(
     house.close().await;
     tracing::info!(event = "daemon.stopped");
     Ok(())
+}
+
+/// A limit on the size of files (`ulimit -f`) makes a write fail, as a full disk does; without a handler it would end
+/// the daemon. Children get the system's default back.
+fn fail_writes_over_the_limit() -> Result<Signal, DaemonError> {
+    let kind = SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32);
+    signal(kind).map_err(|source| DaemonError::Io { what: "can't handle SIGXFSZ", source })
 }

@@ -106,11 +106,20 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     Ok(Running { event_loop: tokio::spawn(event_loop.run()), tasks })
 }
 
-/// Databases that had to be moved aside are no secret.
+/// Databases and logs that had to be moved aside are no secret.
 async fn tell_damage(house: &House) {
-    let damaged = [&house.inbox.damaged, &house.turns.moved_aside];
-    for path in damaged.into_iter().flatten() {
-        let what = format!("a damaged database was moved to {} and a new one begun", path.display());
+    let databases = [&house.inbox.damaged, &house.turns.moved_aside];
+    let databases = databases.into_iter().flatten().map(|path| {
+        let path = path.display();
+        format!("a damaged database was moved to {path} and a new one begun")
+    });
+    let logs = house.logs_aside.iter().map(|path| {
+        let path = path.display();
+        format!(
+            "the inbox is new: what had come in on FIFOs and may not have been accepted was moved to {path}"
+        )
+    });
+    for what in databases.chain(logs) {
         alert(&house.turns.turns, &house.inbox.inbox, AlertKind::Damaged, None, Vec::new(), what).await;
     }
 }
@@ -220,7 +229,8 @@ fn start_intake(
     for channel in &house.inbox.partials {
         tokio::spawn(sink.clone().finish_partial(channel.clone()));
     }
-    let registry = Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), shutdown.clone());
+    let registry =
+        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone());
     let channels = registry.channels();
     tasks.spawn(registry.run());
     channels

@@ -28,7 +28,7 @@ pub struct OpenFifo {
 #[derive(Debug, thiserror::Error)]
 pub enum FifoRefused {
     /// What `echo >` leaves when the FIFO is missing.
-    #[error("a regular file, not a FIFO: its lines are not read yet; move it away and mkfifo that name")]
+    #[error("a regular file, not a FIFO: move it away and mkfifo that name")]
     RegularFile,
     /// Symbolic link, directory, device, socket.
     #[error("{0}, not a FIFO: remove it and mkfifo that name")]

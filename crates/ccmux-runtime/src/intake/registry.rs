@@ -17,9 +17,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::adoption::{self, AdoptError, Adopted, Adoption};
 use super::board::{ChannelBoard, OPEN};
+use super::feed::at;
 use super::fifo::{self, FifoRefused, OpenFifo};
 use super::fifo_reader::FifoReader;
+use super::log::IntakeLogs;
 use super::sink::Sink;
 use crate::dir_watch::{DirWatch, Watched};
 use crate::runtime_dir::{FileId, Restored, RuntimeDir};
@@ -38,11 +41,15 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 pub struct Registry<S> {
     dir: Arc<RuntimeDir>,
     sink: Arc<S>,
+    logs: IntakeLogs,
     shutdown: CancellationToken,
     board: ChannelBoard,
     open: HashMap<ChannelName, Reading>,
     /// Readers whose FIFO has gone and which may still be draining it.
     draining: HashMap<ChannelName, JoinHandle<()>>,
+    adoption: Adoption,
+    /// Whether logs of channels without a FIFO were taken up.
+    leftovers_taken: bool,
     /// What was logged as refused.
     refused: HashSet<(String, FileId)>,
     /// The last trouble with the directory itself; logged when it changes.
@@ -66,10 +73,13 @@ struct Found {
 
 impl<S: Sink> Registry<S> {
     /// A registry of that directory; nothing happens before [`Registry::run`].
-    pub fn new(dir: Arc<RuntimeDir>, sink: Arc<S>, shutdown: CancellationToken) -> Self {
+    pub fn new(dir: Arc<RuntimeDir>, sink: Arc<S>, logs: IntakeLogs, shutdown: CancellationToken) -> Self {
         Self {
+            adoption: Adoption::new(dir.path(), logs.clone()),
+            leftovers_taken: false,
             dir,
             sink,
+            logs,
             shutdown,
             board: ChannelBoard::new(),
             open: HashMap::new(),
@@ -95,6 +105,7 @@ impl<S: Sink> Registry<S> {
                 biased;
                 () = self.shutdown.cancelled() => break,
                 () = watch.changed() => {}
+                () = at(self.adoption.next_look()) => {}
                 _ = rescan.tick() => {}
             }
         }
@@ -119,22 +130,29 @@ impl<S: Sink> Registry<S> {
             followed.map_err(|error| error.to_string())?;
         }
         self.dir.make_fifo(DEFAULT_FIFO).map_err(|error| error.to_string())?;
-        let found = self.read_dir().map_err(|error| error.to_string())?;
+        let (found, hidden) = self.read_dir().map_err(|error| error.to_string())?;
         self.close_vanished(&found);
-        self.forget(&found);
+        self.forget(&found, &hidden);
+        let adopted = self.take_hidden(&hidden);
         for file in &found {
             self.take_up(file);
         }
+        for channel in adopted {
+            self.take_up_log(&channel);
+        }
+        self.take_up_leftovers();
         Ok(())
     }
 
-    fn read_dir(&self) -> io::Result<Vec<Found>> {
-        let mut found = Vec::new();
+    /// Files that have to do with channels, and those that are being adopted.
+    fn read_dir(&self) -> io::Result<(Vec<Found>, Vec<String>)> {
+        let (mut found, mut hidden) = (Vec::new(), Vec::new());
         for entry in self.dir.path().read_dir()? {
             let entry = entry?;
             let file_name = entry.file_name().to_string_lossy().into_owned();
             let role = role_of_file(&file_name);
             if role == FileRole::Other {
+                hidden.extend(Some(file_name).filter(|name| adoption::hidden_channel(name).is_some()));
                 continue;
             }
             // What is gone between the two calls was never there.
@@ -143,7 +161,7 @@ impl<S: Sink> Registry<S> {
             }
         }
         found.sort_by(|a, b| a.file_name.cmp(&b.file_name));
-        Ok(found)
+        Ok((found, hidden))
     }
 
     fn close_vanished(&mut self, found: &[Found]) {
@@ -154,18 +172,24 @@ impl<S: Sink> Registry<S> {
         };
         let gone: Vec<ChannelName> = self.open.iter().filter(gone).map(|(name, _)| name.clone()).collect();
         for name in gone {
-            if let Some(reading) = self.open.remove(&name) {
-                reading.closing.cancel();
-                self.draining.insert(name, reading.task);
-            }
+            self.close_reader(&name);
+        }
+    }
+
+    fn close_reader(&mut self, name: &ChannelName) {
+        if let Some(reading) = self.open.remove(name) {
+            reading.closing.cancel();
+            self.draining.insert(name.clone(), reading.task);
         }
     }
 
     /// Forgets what is over, so that these lists stay as small as the directory.
-    fn forget(&mut self, found: &[Found]) {
+    fn forget(&mut self, found: &[Found], hidden: &[String]) {
         self.draining.retain(|_, task| !task.is_finished());
         let there: HashSet<(String, FileId)> = found.iter().map(Found::key).collect();
         self.refused.retain(|key| there.contains(key));
+        let is_file = |name: &str| found.iter().any(|file| file.file_name == name && file.metadata.is_file());
+        self.adoption.forget(|name| is_file(name) || hidden.iter().any(|file| file == name));
         let listed: BTreeSet<(&ChannelName, Direction)> = found.iter().filter_map(Found::listed).collect();
         self.board.retain(|name, direction| listed.contains(&(name, direction)));
     }
@@ -176,6 +200,7 @@ impl<S: Sink> Registry<S> {
             FileRole::In(channel) => match self.open_fifo(&file.file_name) {
                 Ok(fifo) => self.spawn_reader(channel, fifo),
                 Err(FifoRefused::Gone) => {}
+                Err(FifoRefused::RegularFile) => self.adopt(file, channel),
                 Err(refused) => self.refuse(file, &refused.to_string()),
             },
             FileRole::Out(channel) => match fifo::check(&file.metadata) {
@@ -194,17 +219,98 @@ impl<S: Sink> Registry<S> {
         OpenFifo::open(&self.dir.path().join(file_name))
     }
 
-    fn spawn_reader(&mut self, channel: &ChannelName, fifo: OpenFifo) {
-        let (id, closing) = (fifo.id, CancellationToken::new());
-        let reader = FifoReader {
+    /// A file in the place of a FIFO: the FIFO is there as soon as the file is adopted.
+    fn adopt(&mut self, file: &Found, channel: &ChannelName) {
+        let adopted = self.adoption.consider(&file.file_name, channel);
+        match self.heed(adopted, &file.file_name, channel) {
+            Ok(Adopted::NotYet) => {
+                let state = "a regular file: adopted once nobody writes to it";
+                self.board.set(channel, Direction::In, state);
+            }
+            Ok(Adopted::Staged(_)) => match self.open_fifo(&file.file_name) {
+                Ok(fifo) => self.spawn_reader(channel, fifo),
+                Err(refused) => self.refuse(file, &refused.to_string()),
+            },
+            Err(why) => self.refuse(file, &why),
+        }
+    }
+
+    /// Goes on with files that an earlier look, or daemon, did not finish. Returns whose they were.
+    fn take_hidden(&mut self, hidden: &[String]) -> Vec<ChannelName> {
+        let mut channels = Vec::new();
+        for name in hidden {
+            let Some(channel) = adoption::hidden_channel(name) else { continue };
+            let adopted = self.adoption.take_hidden(name, &channel);
+            match self.heed(adopted, name, &channel) {
+                Ok(Adopted::NotYet) => {}
+                Ok(Adopted::Staged(_)) => {
+                    // Only a reader that begins takes it.
+                    self.close_reader(&channel);
+                    channels.push(channel);
+                }
+                Err(error) => tracing::error!(event = "channel.adoption_failed", file = name, error),
+            }
+        }
+        channels
+    }
+
+    fn heed(
+        &self,
+        adopted: Result<Adopted, AdoptError>,
+        file: &str,
+        channel: &ChannelName,
+    ) -> Result<Adopted, String> {
+        if let Ok(Adopted::Staged(bytes)) = adopted {
+            let why = "a regular file where a FIFO should be; mkfifo before writing";
+            tracing::warn!(event = "channel.adopted", %channel, file, bytes, why);
+        }
+        adopted.map_err(|error| error.to_string())
+    }
+
+    /// Once: what an earlier daemon left of channels whose FIFO has gone.
+    fn take_up_leftovers(&mut self) {
+        if self.leftovers_taken {
+            return;
+        }
+        match self.logs.channels() {
+            Ok(channels) => {
+                self.leftovers_taken = true;
+                channels.iter().for_each(|channel| self.take_up_log(channel));
+            }
+            Err(error) => tracing::error!(event = "intake_log.unread", %error),
+        }
+    }
+
+    /// The log of a channel without a FIFO.
+    fn take_up_log(&mut self, channel: &ChannelName) {
+        if !self.open.contains_key(channel) {
+            let reader = self.reader(channel, None, CancellationToken::new());
+            let task = tokio::spawn(reader.run());
+            self.draining.insert(channel.clone(), task);
+        }
+    }
+
+    fn reader(
+        &mut self,
+        channel: &ChannelName,
+        fifo: Option<OpenFifo>,
+        closing: CancellationToken,
+    ) -> FifoReader<S> {
+        FifoReader {
             channel: channel.clone(),
             fifo,
+            logs: self.logs.clone(),
             sink: Arc::clone(&self.sink),
             board: self.board.clone(),
-            closing: closing.clone(),
+            closing,
             shutdown: self.shutdown.clone(),
             predecessor: self.draining.remove(channel),
-        };
+        }
+    }
+
+    fn spawn_reader(&mut self, channel: &ChannelName, fifo: OpenFifo) {
+        let (id, closing) = (fifo.id, CancellationToken::new());
+        let reader = self.reader(channel, Some(fifo), closing.clone());
         self.board.set(channel, Direction::In, OPEN);
         let task = tokio::spawn(reader.run());
         self.open.insert(channel.clone(), Reading { id, closing, task });

@@ -212,6 +212,16 @@ impl StateDir {
         Ok(Self { path, _dir: dir })
     }
 
+    /// Makes a private directory in it, or checks the one that is there.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub fn subdirectory(&self, name: &str) -> Result<PathBuf, RuntimeDirError> {
+        let path = self.path.join(name);
+        private_dir::open(&path, STATE_VARIABLE)?;
+        Ok(path)
+    }
+
     /// Where it is: absolute, without a trailing slash.
     pub fn path(&self) -> &Path {
         &self.path
