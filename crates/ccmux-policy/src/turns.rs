@@ -10,6 +10,9 @@ use crate::now::Mono;
 /// A Stop hook comes before Claude is idle; after this it does not come any more.
 const STOP_WITHIN_MS: u64 = 2_000;
 
+/// Claude is idle that long at a daemon's start: what ended before is published.
+const CAUGHT_UP_WITHIN_MS: u64 = 300;
+
 /// Messages that were delivered into a prompt.
 #[derive(Debug, Clone)]
 struct Delivered {
@@ -34,6 +37,8 @@ pub struct Turns {
     /// A turn runs, begun by that prompt where it is known.
     open: Option<Option<PromptId>>,
     idle_since: Option<Mono>,
+    /// What ended without a daemon is still to be published.
+    catching_up: bool,
     delivered: Vec<Delivered>,
     unanswered: Vec<MessageId>,
 }
@@ -55,6 +60,7 @@ impl Turns {
     /// published as soon as Claude is idle.
     pub fn found(&mut self, messages: Vec<MessageId>) {
         self.open = Some(None);
+        self.catching_up = true;
         self.unanswered.extend(&messages);
         self.delivered.push(Delivered { prompt: None, messages });
     }
@@ -80,6 +86,7 @@ impl Turns {
         };
         let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.delivered).into_iter().partition(own);
         self.delivered = others;
+        self.catching_up = false;
         self.open = None;
         self.idle_since = None;
         let in_reply_to: Vec<MessageId> = mine.into_iter().flat_map(|delivered| delivered.messages).collect();
@@ -102,6 +109,7 @@ impl Turns {
     pub fn failed(&mut self) {
         self.delivered.clear();
         self.unanswered.clear();
+        self.catching_up = false;
         self.open = None;
         self.idle_since = None;
     }
@@ -110,7 +118,17 @@ impl Turns {
     pub fn idle(&mut self, background: bool, now: Mono) -> Option<Ended> {
         let prompt = self.open.clone()?;
         let since = *self.idle_since.get_or_insert(now);
-        (now.since(since) >= STOP_WITHIN_MS).then(|| self.ended(prompt, background))
+        (now.since(since) >= self.patience_ms()).then(|| self.ended(prompt, background))
+    }
+
+    /// No Stop is awaited for what ended without a daemon.
+    fn patience_ms(&self) -> u64 {
+        if self.catching_up { CAUGHT_UP_WITHIN_MS } else { STOP_WITHIN_MS }
+    }
+
+    /// Something that ended without a daemon is still to be published: nothing new may come before it.
+    pub fn is_catching_up(&self) -> bool {
+        self.catching_up
     }
 
     /// Somebody is busy or nobody knows: the wait for a missing Stop starts anew.
@@ -125,7 +143,7 @@ impl Turns {
 
     /// When a missing Stop will be given up.
     pub fn gives_up_at(&self) -> Option<Mono> {
-        self.open.as_ref().and(self.idle_since).map(|since| since + STOP_WITHIN_MS)
+        self.open.as_ref().and(self.idle_since).map(|since| since + self.patience_ms())
     }
 }
 

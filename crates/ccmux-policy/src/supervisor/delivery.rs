@@ -7,6 +7,7 @@ use super::stash::Stash;
 use super::{BREATHE_MS, Breather, Supervisor, earlier};
 use crate::effect::{AlertKind, Effect};
 use crate::event::{Found, Message};
+use crate::evidence::Activity;
 use crate::flight::{Flight, Need, Outcome};
 use crate::gate::{self, Gate, Reason};
 use crate::now::{Mono, Now};
@@ -185,6 +186,9 @@ impl Supervisor {
         }
         if self.flight.is_some() {
             return closed(Reason::InFlight);
+        }
+        if self.turns.is_catching_up() && self.evidence.activity(now) == Activity::Idle {
+            return Gate::Closed { reason: Reason::Settling, look_at: self.turns.gives_up_at() };
         }
         if let Some(breather) = &self.breather {
             return Gate::Closed { reason: breather.reason.clone(), look_at: Some(breather.until) };
