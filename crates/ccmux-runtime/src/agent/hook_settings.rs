@@ -100,6 +100,7 @@ pub fn events_for(version: &Version) -> &'static [&'static str] {
         Version::Known(release) if (STOP_FAILURE_SINCE..=NEWEST_MEASURED).contains(release) => {
             WITH_STOP_FAILURE
         }
+        Version::Demo(_) => WITH_STOP_FAILURE,
         Version::Known(_) | Version::Unknown(_) => MINIMAL,
     }
 }

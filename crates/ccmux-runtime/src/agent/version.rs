@@ -18,6 +18,8 @@ pub const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the program says of itself, after its number.
 const PRODUCT: &str = "(Claude Code)";
+/// What our demo agent's answer ends with.
+const DEMO: &str = "(ccmux-demo-agent)";
 /// The most that is read of an answer.
 const ANSWER_BYTES: u64 = 4096;
 
@@ -26,6 +28,8 @@ const ANSWER_BYTES: u64 = 4096;
 pub enum Version {
     /// As published.
     Known(Release),
+    /// Our own demo agent: it knows what the newest measured version knows. The text as it came.
+    Demo(String),
     /// Not of the known form; the text as it came.
     Unknown(String),
 }
@@ -90,6 +94,7 @@ impl Version {
         let number = line.strip_suffix(PRODUCT).map(str::trim);
         match number.and_then(Release::parse) {
             Some(release) => Self::Known(release),
+            None if line.ends_with(DEMO) => Self::Demo(line.to_owned()),
             None => Self::Unknown(line.chars().take(80).collect()),
         }
     }
@@ -99,7 +104,7 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(release) => release.fmt(f),
-            Self::Unknown(text) => write!(f, "unknown ({text:?})"),
+            Self::Demo(text) | Self::Unknown(text) => write!(f, "unknown ({text:?})"),
         }
     }
 }

@@ -1,3 +1,5 @@
+//! The guard, the tools, both transports, a stop with open streams: a raw client against a real server.
+
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -1,3 +1,5 @@
+//! Outgoing FIFOs with real readers: none, slow, gone, late.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
