@@ -104,7 +104,8 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(release) => release.fmt(f),
-            Self::Demo(text) | Self::Unknown(text) => write!(f, "unknown ({text:?})"),
+            Self::Demo(text) => f.write_str(text),
+            Self::Unknown(text) => write!(f, "unknown ({text:?})"),
         }
     }
 }
