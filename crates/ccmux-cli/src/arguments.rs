@@ -38,6 +38,11 @@ pub enum Command {
     Channels(ChannelsOptions),
     /// Go to the agent's terminal (leave it with tmux's detach key, mostly Ctrl-b d)
     Attach(AttachOptions),
+    /// Guide through the first run: what is missing, what Claude asks and what to press
+    ///
+    /// Works without the daemon, and presses nothing itself. Exit codes: those of `ccmuxd setup` (0 Claude is ready,
+    /// 1 it is not, 69 something is missing, 73 a directory is refused, 78 settings).
+    Setup(SetupOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
 }
@@ -139,6 +144,13 @@ pub struct AttachOptions {
     /// Look only: no key reaches the agent, and your presence does not hold messages back
     #[arg(short, long)]
     pub read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SetupOptions {
+    /// Settings for ccmuxd, e.g. --config FILE, --set KEY=VALUE
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -22,6 +22,7 @@ mod failure;
 mod paper;
 mod screen;
 mod send;
+mod setup;
 mod status;
 mod tail;
 mod why;
@@ -50,6 +51,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Tail(options) => tail::run(&dir, &options),
         Command::Channels(options) => channels::run(&dir, &options),
         Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
+        Command::Setup(options) => setup::run(arguments.instance.as_ref(), &options),
         Command::Completions(options) => completions::run(&options),
     }
 }

@@ -364,3 +364,21 @@ fn it_says_its_version_and_completes_for_shells() {
     );
     assert!(run(&mut ccmux(&dir, &["completions", "bash"])).stdout.contains("_ccmux"));
 }
+
+#[test]
+fn setup_becomes_the_daemon_beside_the_client_or_says_that_it_is_missing() {
+    // A link, not a copy: a file that was just written can't be run while any other test's child still has it open.
+    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (client, daemon) = (dir.path().join("ccmux"), dir.path().join("not-yet"));
+    fs::hard_link(env!("CARGO_BIN_EXE_ccmux"), &client).unwrap();
+    fs::write(&daemon, "#!/bin/sh\necho \"$@\"\nexit 69\n").unwrap();
+    fs::set_permissions(&daemon, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&client);
+    command.args(["-i", "work", "setup", "--set", "agent.cwd=/x"]);
+    let ended = run(&mut command);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(ended.stderr.contains("install ccmuxd beside ccmux"), "{}", ended.stderr);
+    fs::rename(&daemon, dir.path().join("ccmuxd")).unwrap();
+    let ended = run(&mut command);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(69), "setup -i work --set agent.cwd=/x\n"));
+}

@@ -21,6 +21,7 @@
 //! | [`workers`] | do what the policy orders |
 //! | [`recorder`] | events and effects as lines of a timeline |
 //! | [`clock`] | the one place that reads clocks |
+//! | [`setup`] | the guided first run: what is missing, what Claude asks |
 //! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]
 
@@ -40,6 +41,7 @@ pub mod recorder;
 pub mod runtime_dir;
 pub mod screen;
 pub mod settings;
+pub mod setup;
 pub mod terminal;
 pub mod tmux;
 pub mod turns;

@@ -14,15 +14,15 @@ use clap::{Parser, Subcommand};
 #[command(name = "ccmuxd", version)]
 pub struct Cli {
     /// Run an instance of that name, with directories and a session of its own
-    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    #[arg(short = 'i', long = "instance", value_name = "NAME", global = true)]
     pub instance: Option<String>,
 
     /// Read this settings file instead of ~/.config/ccmux/ccmux.toml
-    #[arg(long, value_name = "FILE", env = "CCMUX_CONFIG")]
+    #[arg(long, value_name = "FILE", env = "CCMUX_CONFIG", global = true)]
     pub config: Option<PathBuf>,
 
     /// Change a setting, e.g. --set idle_threshold=0
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
     pub set: Vec<String>,
 
     /// Show every setting with its origin, and stop
@@ -37,14 +37,19 @@ pub struct Cli {
     #[arg(long)]
     pub print_default_config: bool,
 
-    /// What is run inside tmux
+    /// Something else than being the daemon
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// Commands that tmux runs.
+/// What `ccmuxd` does besides being the daemon; the hidden ones are run by tmux.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Guide through the first run: check what is needed, start Claude, say what it asks and what to press
+    ///
+    /// Presses nothing itself. Exit codes: 0 Claude is ready, 1 it is not, 69 something is missing, 73 a directory is
+    /// refused, 78 settings.
+    Setup,
     /// Become the agent that FILE describes
     #[command(hide = true)]
     Launch {

@@ -1,18 +1,21 @@
 //! `ccmuxd`: the daemon's main. Settings, logging, signals, then [`ccmux_runtime::daemon::run`].
 //!
-//! Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output
+//! `ccmuxd setup` guides through the first run. Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output
 //! over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
 //! is refused, 78 settings.
 
 mod cli;
 mod logging;
 mod print;
+mod setup;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ccmux_runtime::agent::launch::run_launch;
+use ccmux_runtime::agent::plan::agent_environment;
+use ccmux_runtime::agent::proxy::{self, UnexpectedProxy};
 use ccmux_runtime::daemon::{self, Binaries, Setting};
 use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
 use ccmux_runtime::tmux::pane_sink;
@@ -39,7 +42,8 @@ fn main() -> ExitCode {
             Err(error) => fail(1, &format!("pane-sink {}: {error}", socket.display())),
         },
         None if cli.print_default_config => print::default_file(),
-        None => with_settings(&cli),
+        Some(Command::Setup) => with_settings(&cli, |loaded| with_setting(loaded, setup::run)),
+        None => with_settings(&cli, |loaded| with_setting(loaded, run)),
     }
 }
 
@@ -48,7 +52,7 @@ fn fail(code: u8, why: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn with_settings(cli: &Cli) -> ExitCode {
+fn with_settings(cli: &Cli, run: impl FnOnce(Loaded) -> ExitCode) -> ExitCode {
     let loaded = match cli.sources().and_then(|sources| load(&sources).map_err(|error| error.to_string())) {
         Ok(loaded) => loaded,
         Err(error) => return fail(EX_CONFIG, &error),
@@ -65,30 +69,47 @@ fn with_settings(cli: &Cli) -> ExitCode {
     run(loaded)
 }
 
-fn run(loaded: Loaded) -> ExitCode {
+/// Adds what the process itself knows: home, environment, binaries.
+fn with_setting(loaded: Loaded, run: impl FnOnce(Setting) -> ExitCode) -> ExitCode {
     let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from) else {
         return fail(EX_CONFIG, &SettingsError::NoHome.to_string());
     };
-    let binaries = match binaries() {
-        Ok(binaries) => binaries,
-        Err(why) => return fail(EX_UNAVAILABLE, &why),
+    // Where the link to it stands is no matter: the others lie beside the file itself.
+    let ccmuxd = match std::env::current_exe() {
+        Ok(ccmuxd) => ccmuxd,
+        Err(error) => return fail(EX_UNAVAILABLE, &format!("can't tell where I am: {error}")),
     };
-    let log_file = expand(&loaded.settings.log.file, &home);
-    let _log = match logging::start(&log_file, &loaded.settings.log.level) {
+    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    run(Setting { settings: loaded.settings, home, environment, binaries: Binaries::beside(ccmuxd) })
+}
+
+fn run(setting: Setting) -> ExitCode {
+    if let Some(missing) = setting.binaries.missing() {
+        return fail(EX_UNAVAILABLE, &missing);
+    }
+    let environment = agent_environment(&setting.settings, setting.environment.clone());
+    let proxy = proxy::unexpected(&environment, &setting.settings.proxy.expect);
+    let log_file = expand(&setting.settings.log.file, &setting.home);
+    let _log = match logging::start(&log_file, &setting.settings.log.level) {
         Ok(guard) => guard,
         Err(error) => {
             return fail(1, &format!("the log {}: {error}; see log.file", log_file.display()));
         }
     };
-    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let setting = Setting { settings: loaded.settings, home, environment, binaries };
     match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime.block_on(run_until_signal(setting)),
+        Ok(runtime) => runtime.block_on(run_until_signal(setting, proxy)),
         Err(error) => fail(1, &format!("the runtime can't start: {error}")),
     }
 }
 
-async fn run_until_signal(setting: Setting) -> ExitCode {
+/// A line for people besides the log's, once everything else is well: a proxy that is not the expected one is easily
+/// overlooked.
+fn warn_of_proxy(warning: &UnexpectedProxy) {
+    tracing::warn!(event = "proxy.unexpected", %warning);
+    eprintln!("ccmuxd: warning: {warning}");
+}
+
+async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> ExitCode {
     let shutdown = CancellationToken::new();
     let (terminate, interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
@@ -98,6 +119,7 @@ async fn run_until_signal(setting: Setting) -> ExitCode {
     tokio::spawn(stop_on(interrupt, shutdown.clone()));
     let ready = || {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        proxy.iter().for_each(warn_of_proxy);
     };
     let stopped = daemon::run(setting, shutdown, ready).await;
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
@@ -115,14 +137,4 @@ async fn stop_on(mut signal: tokio::signal::unix::Signal, shutdown: Cancellation
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         shutdown.cancel();
     }
-}
-
-/// `ccmux-hook` is looked for beside our own executable.
-fn binaries() -> Result<Binaries, String> {
-    let ccmuxd = std::env::current_exe().map_err(|error| format!("can't tell where I am: {error}"))?;
-    let hook = ccmuxd.with_file_name("ccmux-hook");
-    if !hook.is_file() {
-        return Err(format!("{} is missing: install ccmux-hook beside ccmuxd", hook.display()));
-    }
-    Ok(Binaries { ccmuxd, hook })
 }

@@ -26,14 +26,17 @@ pub const SETTINGS_FILE: &str = "claude-settings.json";
 /// Seconds that Claude Code waits for a hook of ours; written out, because its own default is a minute.
 const TIMEOUT_S: u32 = 5;
 
-/// Known to every measured version.
+/// What ccmux can't do without: all that a version outside the measured ones gets.
 const MINIMAL: &[&str] = &["SessionStart", "UserPromptSubmit", "Stop", "PermissionRequest", "SessionEnd"];
 
-/// Known to the versions of [`STOP_FAILURE_SINCE`] to [`NEWEST_MEASURED`]: without it an API error ends a turn unheard.
-const WITH_STOP_FAILURE: &[&str] =
-    &["SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "PermissionRequest", "SessionEnd"];
+/// Known since [`OLDEST_MEASURED`]: noted in the log.
+const SINCE_2_0_76: &[&str] = &["SubagentStart", "SubagentStop", "Notification", "PreCompact"];
 
-const STOP_FAILURE_SINCE: Release = Release::new(2, 1, 197);
+/// Known since [`ELICITATION_SINCE`]: without StopFailure an API error ends a turn unheard.
+const SINCE_2_1_197: &[&str] = &["StopFailure", "Elicitation"];
+
+const OLDEST_MEASURED: Release = Release::new(2, 0, 76);
+const ELICITATION_SINCE: Release = Release::new(2, 1, 197);
 const NEWEST_MEASURED: Release = Release::new(2, 1, 332);
 
 /// Why the file could not be written.
@@ -73,7 +76,7 @@ impl HookSettings<'_> {
         let not_text = || HookSettingsError::NotText { path: self.hook.to_owned() };
         let command = shell_words::quote(self.hook.to_str().ok_or_else(not_text)?);
         let groups = json!([{"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}]);
-        let hooks = events_for(self.version).iter().map(|event| ((*event).to_owned(), groups.clone()));
+        let hooks = events_for(self.version).into_iter().map(|event| (event.to_owned(), groups.clone()));
         let allow = [tools::SEND, tools::LIST].map(|tool| format!("mcp__{SERVER_NAME}__{tool}"));
         Ok(json!({
             "hooks": hooks.collect::<serde_json::Map<_, _>>(),
@@ -95,14 +98,14 @@ impl HookSettings<'_> {
 }
 
 /// The hook events that this version knows and ccmux listens to.
-pub fn events_for(version: &Version) -> &'static [&'static str] {
-    match version {
-        Version::Known(release) if (STOP_FAILURE_SINCE..=NEWEST_MEASURED).contains(release) => {
-            WITH_STOP_FAILURE
-        }
-        Version::Demo(_) => WITH_STOP_FAILURE,
-        Version::Known(_) | Version::Unknown(_) => MINIMAL,
-    }
+pub fn events_for(version: &Version) -> Vec<&'static str> {
+    let since = |first: Release, events: &'static [&'static str]| match version {
+        Version::Known(release) if (first..=NEWEST_MEASURED).contains(release) => events,
+        Version::Demo(_) => events,
+        Version::Known(_) | Version::Unknown(_) => &[],
+    };
+    let newer = [since(OLDEST_MEASURED, SINCE_2_0_76), since(ELICITATION_SINCE, SINCE_2_1_197)];
+    [MINIMAL, newer[0], newer[1]].concat()
 }
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -128,11 +131,15 @@ mod tests {
 
     #[test]
     fn each_version_gets_only_events_that_it_knows() {
-        for version in [known(2, 0, 76), known(2, 1, 333), known(3, 0, 0), Version::Unknown("?".into())] {
+        for version in [known(2, 0, 75), known(2, 1, 333), known(3, 0, 0), Version::Unknown("?".into())] {
             assert_eq!(events_for(&version), MINIMAL, "{version}");
         }
+        for version in [known(2, 0, 76), known(2, 1, 196)] {
+            let events = events_for(&version);
+            assert!(events.starts_with(MINIMAL) && events.ends_with(SINCE_2_0_76), "{version}");
+        }
         for version in [known(2, 1, 197), known(2, 1, 332)] {
-            assert!(events_for(&version).contains(&"StopFailure"), "{version}");
+            assert!(events_for(&version).ends_with(SINCE_2_1_197), "{version}");
         }
     }
 

@@ -7,6 +7,8 @@
 //! | [`hook_settings`] | generates the `--settings` file with our hooks and permissions |
 //! | [`mcp_entry`] | generates the `--mcp-config` file with our tools |
 //! | [`version`] | asks the agent which version it is |
+//! | [`start`] | does all of that once: what the daemon and the guided first run start is the same |
+//! | [`proxy`] | tells whether the agent's proxy variables are the expected ones |
 //! | [`process`] | tells when the agent ends, and which process is which |
 //! | [`state_file`] | follows what Claude Code says about itself |
 //! | [`record`] | remembers the agent for the next daemon |
@@ -16,6 +18,8 @@ pub mod launch;
 pub mod mcp_entry;
 pub mod plan;
 pub mod process;
+pub mod proxy;
 pub mod record;
+pub mod start;
 pub mod state_file;
 pub mod version;

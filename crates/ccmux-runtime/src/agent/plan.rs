@@ -60,9 +60,7 @@ impl AgentPlan {
         home: &Path,
         daemon_environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, PlanError> {
-        let mut environment = scrubbed_environment(daemon_environment);
-        environment.extend(settings.agent.env.clone());
-        add_no_proxy(&mut environment);
+        let environment = agent_environment(settings, daemon_environment);
         let command = shell_words::split(&settings.agent.command)
             .map_err(|_| PlanError::Settings("agent.command: a quote is not closed".into()))?;
         check_program(&command, &environment)?;
@@ -131,6 +129,17 @@ fn add_no_proxy(environment: &mut BTreeMap<String, String>) {
         let all: Vec<&str> = there.iter().copied().chain(missing).collect();
         environment.insert(name.to_owned(), all.join(","));
     }
+}
+
+/// The agent's environment: the daemon's without what is not the agent's, and `agent.env` on top.
+pub fn agent_environment(
+    settings: &Settings,
+    daemon_environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> BTreeMap<String, String> {
+    let mut environment = scrubbed_environment(daemon_environment);
+    environment.extend(settings.agent.env.clone());
+    add_no_proxy(&mut environment);
+    environment
 }
 
 fn with_arguments(command: &[String], own: Vec<String>) -> Vec<String> {

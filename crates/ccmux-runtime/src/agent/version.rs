@@ -23,6 +23,9 @@ const DEMO: &str = "(ccmux-demo-agent)";
 /// The most that is read of an answer.
 const ANSWER_BYTES: u64 = 4096;
 
+/// The versions whose screens, hooks and files were measured.
+pub const MEASURED: [Release; 3] = [Release::new(2, 0, 76), Release::new(2, 1, 197), Release::new(2, 1, 332)];
+
 /// A version of Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {
@@ -97,6 +100,11 @@ impl Version {
             None if line.ends_with(DEMO) => Self::Demo(line.to_owned()),
             None => Self::Unknown(line.chars().take(80).collect()),
         }
+    }
+
+    /// Whether it is one of the [`MEASURED`].
+    pub fn is_measured(&self) -> bool {
+        matches!(self, Self::Known(release) if MEASURED.contains(release))
     }
 }
 

@@ -64,7 +64,10 @@ impl HookFront {
             "PermissionRequest" => SessionFact::DialogOpened { tool: word("tool_name") },
             "Elicitation" => SessionFact::DialogOpened { tool: "Elicitation".to_owned() },
             "SessionEnd" => SessionFact::Ended { reason: word("reason") },
-            _ => return None,
+            event => {
+                tracing::debug!(event = "hook.noted", hook = event, ?origin);
+                return None;
+            }
         })
     }
 }
@@ -135,7 +138,21 @@ mod tests {
         let question = SessionFact::DialogOpened { tool: "AskUserQuestion".into() };
         assert_eq!(fact("PermissionRequest.AskUserQuestion.json"), Some(question));
         assert_eq!(fact("SessionEnd.clear.json"), Some(SessionFact::Ended { reason: "clear".into() }));
-        assert_eq!(fact("Notification.idle_prompt.json"), None);
+        let elicitation = SessionFact::DialogOpened { tool: "Elicitation".into() };
+        assert_eq!(fact("Elicitation.json"), Some(elicitation));
+    }
+
+    #[tokio::test]
+    async fn what_is_only_noted_becomes_no_fact() {
+        for name in [
+            "Notification.idle_prompt.json",
+            "Notification.permission_prompt.json",
+            "SubagentStart.json",
+            "SubagentStop.json",
+            "PreCompact.json",
+        ] {
+            assert_eq!(fact(name), None, "{name}");
+        }
     }
 
     #[tokio::test]

@@ -117,7 +117,8 @@ impl House {
     }
 }
 
-fn tmux_settings(setting: &Setting, state_dir: &Path) -> TmuxSettings {
+/// Our pane's place in tmux.
+pub(crate) fn tmux_settings(setting: &Setting, state_dir: &Path) -> TmuxSettings {
     let settings = &setting.settings;
     TmuxSettings {
         binary: PathBuf::from("tmux"),
@@ -180,7 +181,7 @@ fn open_turns(settings: &Settings, state_dir: &Path, plan: &AgentPlan) -> Result
 
 /// Copies the hook beside its users, if it is another one: under a new name and renamed, since the old one may be
 /// running.
-fn install_hook(setting: &Setting) -> Result<PathBuf, DaemonError> {
+pub(crate) fn install_hook(setting: &Setting) -> Result<PathBuf, DaemonError> {
     let to = expand(&setting.settings.hook.path, &setting.home);
     let from = setting.binaries.hook.clone();
     match copy_if_different(&from, &to) {

@@ -30,6 +30,7 @@ use crate::settings::Settings;
 use crate::tmux::VersionError;
 use crate::turns::TurnsError;
 use house::House;
+pub(crate) use house::{install_hook, tmux_settings};
 
 /// FIFOs are drained, connections closed, databases committed within that time.
 const STOPS_WITHIN: Duration = Duration::from_secs(4);
@@ -54,6 +55,20 @@ pub struct Binaries {
     pub ccmuxd: PathBuf,
     /// `ccmux-hook`, copied to `hook.path` at start.
     pub hook: PathBuf,
+}
+
+impl Binaries {
+    /// The others are looked for beside `ccmuxd`.
+    pub fn beside(ccmuxd: PathBuf) -> Self {
+        let hook = ccmuxd.with_file_name("ccmux-hook");
+        Self { ccmuxd, hook }
+    }
+
+    /// Which one is missing, with the remedy. Exit code 69.
+    pub fn missing(&self) -> Option<String> {
+        let hook = self.hook.display();
+        (!self.hook.is_file()).then(|| format!("{hook} is missing: install ccmux-hook beside ccmuxd"))
+    }
 }
 
 /// Why the daemon did not start, or ended.

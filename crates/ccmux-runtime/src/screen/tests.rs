@@ -69,6 +69,14 @@ fn every_dialog_has_a_name_and_nothing_else_has() {
     assert_eq!(named("dialog-askuserquestion"), "question");
     assert_eq!(named("dialog-elicitation"), "elicitation");
     assert_eq!(named("dialog-trust"), "trust");
+    assert_eq!(named("dialog-bypass-accept-nonroot"), "bypass warning");
+    assert_eq!(named("v20-dialog-bypass-accept"), "bypass warning");
+    assert_eq!(named("dialog-custom-api-key"), "API key");
+    assert_eq!(named("v20-dialog-custom-api-key"), "API key");
+    assert_eq!(named("dialog-settings-warning-bogus-event"), "settings error");
+    assert_eq!(named("v197-dialog-settings-warning"), "settings error");
+    assert_eq!(named("v20-dialog-settings-error"), "settings error");
+    assert_eq!(named("dialog-fullscreen-upsell"), "renderer offer");
     assert_eq!(named("dialog-transcript-viewer"), "transcript viewer");
     assert_eq!(named("dialog-agents-view"), "agents view");
     assert_eq!(named("dialog-agents-view-typed"), "agents view");

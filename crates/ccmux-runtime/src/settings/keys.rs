@@ -69,6 +69,10 @@ pub const KEYS: &[Key] = &[
         "draft.max_hold",
         "seconds that a draft in the prompt box may keep messages waiting before it is put away (Ctrl-S) until they are in; 0: for ever",
     ),
+    plain(
+        "proxy.expect",
+        "a warning tells if HTTP_PROXY or HTTPS_PROXY of the agent are anything else; empty: no check",
+    ),
     key(
         "backoff.initial",
         "CCMUX_BACKOFF_INITIAL",

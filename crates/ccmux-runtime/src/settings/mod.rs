@@ -49,6 +49,8 @@ pub struct Settings {
     pub agent: AgentSettings,
     /// Drafts in the prompt box.
     pub draft: DraftSettings,
+    /// The proxy that the agent should go through.
+    pub proxy: ProxySettings,
     /// Pauses before restarts.
     pub backoff: BackoffSettings,
     /// The hook binary.
@@ -87,6 +89,14 @@ pub struct AgentSettings {
 pub struct DraftSettings {
     /// Seconds that a draft may keep messages waiting before it is put away; 0: for ever.
     pub max_hold: f64,
+}
+
+/// `[proxy]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxySettings {
+    /// What the agent's proxy variables should hold; empty: no check.
+    pub expect: String,
 }
 
 /// `[backoff]`
@@ -176,6 +186,7 @@ impl Settings {
                 env: BTreeMap::new(),
             },
             draft: DraftSettings { max_hold: 0.0 },
+            proxy: ProxySettings { expect: "http://127.0.0.1:8118".into() },
             backoff: BackoffSettings { initial: 1.0, cap: 60.0 },
             hook: HookSettings { path: "~/.local/share/ccmux/ccmux-hook".into() },
             mcp: McpSettings {

@@ -15,6 +15,9 @@ use crate::terminal::{Capture, LaunchCommand, Pane, TerminalError, Typed};
 /// Columns and rows of a session that nobody is attached to.
 const SIZE: (&str, &str) = ("160", "48");
 
+/// From so many rows above the screen.
+const LAST_WORDS: &str = "-50";
+
 impl Tmux {
     /// Our pane, dead or alive.
     pub(super) async fn find_pane(&self) -> Result<Option<Pane>, TerminalError> {
@@ -174,7 +177,19 @@ impl Tmux {
         let reply = self.client.run("capture the pane", &list).await?.done("capture the pane")?;
         let mut facts = Facts::read(&self.nonce, &reply.stdout);
         let pane = facts.pane.take().filter(|pane| pane.id == id).ok_or_else(|| self.no_pane())?;
-        Ok(Capture { pane, text: facts.screen.take().unwrap_or_default(), active_at: facts.active_at() })
+        let mut text = facts.screen.take().unwrap_or_default();
+        if pane.dead.is_some() {
+            text = self.last_words(id).await.unwrap_or(text);
+        }
+        Ok(Capture { pane, text, active_at: facts.active_at() })
+    }
+
+    /// The screen of a dead pane with what stood above it: tmux scrolls it by a row for its own `Pane is dead`, and an
+    /// agent that could not start mostly left a single one.
+    async fn last_words(&self, id: &str) -> Result<String, TerminalError> {
+        let list = args(&["capture-pane", "-p", "-e", "-S", LAST_WORDS, "-t", id]);
+        let reply = self.client.run("capture the pane", &list).await?.done("capture the pane")?;
+        Ok(reply.stdout.strip_suffix('\n').unwrap_or(&reply.stdout).to_owned())
     }
 
     /// When a client that can type was last active.

@@ -503,6 +503,16 @@ mod looking {
     use super::*;
 
     #[tokio::test]
+    async fn a_dead_pane_still_has_its_only_row() {
+        let server = Server::new();
+        server.start(&["sh", "-c", "echo 'it cannot be started'; exit 1"]).await;
+        server.dead().await;
+        let text = server.capture().await.text;
+        assert!(text.starts_with("it cannot be started\n"), "{text}");
+        assert!(text.contains("Pane is dead"), "{text}");
+    }
+
+    #[tokio::test]
     async fn a_capture_has_all_rows_colours_and_any_title() {
         let server = Server::new();
         let script =

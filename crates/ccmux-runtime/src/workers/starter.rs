@@ -11,16 +11,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::hook_settings::HookSettings;
-use crate::agent::launch;
-use crate::agent::mcp_entry::{McpEntry, Transport};
-use crate::agent::plan::{AgentPlan, GeneratedFiles};
+use crate::agent::mcp_entry::Transport;
+use crate::agent::plan::AgentPlan;
 use crate::agent::process::{AgentProcess, is_same};
 use crate::agent::record::AgentRecord;
+use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
-use crate::agent::version::{Version, VersionQuestion};
 use crate::mcp::Door;
-use crate::terminal::{LaunchCommand, Pane, Terminal};
+use crate::terminal::{Pane, Terminal};
 use crate::turns::Turns;
 
 /// The terminal notices an exit a moment after the kernel did.
@@ -128,48 +126,21 @@ impl<T: Terminal> Starter<T> {
     }
 
     async fn try_start(&self, resume: Option<SessionId>) -> Result<Event, String> {
-        let version = self.ask_version().await;
-        let files = self.write_files(&version)?;
-        let resume = resume.filter(|session| self.has_conversation(session));
-        let launch = self.plan.launch(&files, resume.as_ref(), &self.token, &self.runtime_dir);
-        let file =
-            launch::write(&self.state_dir, &launch).map_err(|error| format!("the launch file: {error}"))?;
-        let argv = [&self.launcher, &PathBuf::from("launch"), &file].map(|word| word.display().to_string());
-        let command = LaunchCommand { argv: argv.to_vec(), cwd: self.plan.cwd.clone() };
-        let pane = self.terminal.respawn(command).await.map_err(|error| error.to_string())?;
-        tracing::info!(event = "agent.started", pid = pane.pid, %version, resumed = resume.is_some());
-        let pid = pane.pid;
-        match self.attend(&pane, resume, Some(version.to_string())) {
+        let start = AgentStart {
+            plan: &self.plan,
+            hook: &self.hook,
+            state_dir: &self.state_dir,
+            runtime_dir: &self.runtime_dir,
+            token: &self.token,
+            launcher: &self.launcher,
+            mcp: Some((&self.mcp.0, self.mcp.1)),
+        };
+        let started = start.start(self.terminal.as_ref(), resume).await?;
+        let pid = started.pane.pid;
+        match self.attend(&started.pane, started.resumed, Some(started.version.to_string())) {
             true => Ok(Event::AgentStarted { pid }),
             false => Err(format!("its process {pid} ended at once; `ccmux screen` shows its last words")),
         }
-    }
-
-    fn write_files(&self, version: &Version) -> Result<GeneratedFiles, String> {
-        let hooks = HookSettings { hook: &self.hook, version };
-        let settings = hooks.write_to(&self.state_dir).map_err(|error| error.to_string())?;
-        let (door, transport) = &self.mcp;
-        let token = door.token().map(|token| token.value.as_ref());
-        let entry = door.address().map(|port| McpEntry { transport: *transport, port, token });
-        let mcp = entry.map(|entry| entry.write_to(&self.state_dir)).transpose();
-        Ok(GeneratedFiles { settings, mcp: mcp.map_err(|error| format!("the MCP entry: {error}"))? })
-    }
-
-    async fn ask_version(&self) -> Version {
-        let environment =
-            self.plan.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let question =
-            VersionQuestion { environment: Some(environment), ..VersionQuestion::to(self.plan.program()) };
-        question.ask().await.unwrap_or_else(|error| {
-            tracing::warn!(event = "agent.version_unknown", %error);
-            Version::Unknown("unknown".into())
-        })
-    }
-
-    /// `--resume` of a session without a transcript ends the agent with 1 (F 37).
-    fn has_conversation(&self, session: &SessionId) -> bool {
-        let record = AgentRecord::read(&self.state_dir);
-        record.session.as_ref() == Some(session) && record.transcript.is_some_and(|path| path.is_file())
     }
 
     /// Remembers the agent and follows its process. False: it is gone already.
@@ -294,7 +265,7 @@ impl StateFileReader {
 }
 
 /// The pane tells how its process ended, once the terminal noticed; a pane that is gone tells nothing.
-async fn exit_status<T: Terminal>(terminal: &T, pid: i32) -> ExitStatus {
+pub(crate) async fn exit_status<T: Terminal>(terminal: &T, pid: i32) -> ExitStatus {
     let until = tokio::time::Instant::now() + EXIT_SHOWS_WITHIN;
     loop {
         match terminal.find().await {
