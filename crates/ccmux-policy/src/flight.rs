@@ -97,6 +97,7 @@ pub struct Flight {
     agent_gone: bool,
     press_now: bool,
     saw_empty: bool,
+    saw_foreign: bool,
 }
 
 impl Flight {
@@ -116,6 +117,7 @@ impl Flight {
             agent_gone: false,
             press_now: false,
             saw_empty: false,
+            saw_foreign: false,
         }
     }
 
@@ -234,6 +236,11 @@ impl Flight {
         match found {
             Found::Whole => self.outcome = Some(Outcome::Delivered(Proof::Transcript, prompt)),
             Found::Within => self.give_up("its text was submitted together with other text"),
+            Found::Absent if last && self.saw_foreign => {
+                self.give_up(
+                    "somebody changed the text in the box, and it is gone: it may have been submitted",
+                );
+            }
             Found::Unreadable if last => self.give_up("its text is gone and the transcript can't be read"),
             Found::Absent if last && self.uncertain.is_none() => {
                 self.outcome = Some(Outcome::Absent { typed: true });
@@ -251,6 +258,7 @@ impl Flight {
     /// The answer of a look that compared the box with this batch.
     pub fn seen(&mut self, seen: &Seen, now: Mono) {
         let Stage::Looking { .. } = self.stage else { return };
+        self.saw_foreign |= seen.class == ScreenClass::Draft && seen.holds == BoxHolds::Foreign;
         let again = Stage::Looking { due: now + LOOK_AGAIN_MS };
         let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
         self.stage = match (seen.class, seen.holds) {

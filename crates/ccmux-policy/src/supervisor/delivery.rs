@@ -15,6 +15,8 @@ use crate::queue::SPLIT_AFTER_FAILURES;
 
 /// Messages that wait behind somebody's draft, or behind copy mode, for that long are told of.
 const HELD_ALERT_AFTER_MS: u64 = 600_000;
+/// So many prompts that proved a batch are remembered: hooks fire again within moments, if they do.
+const USED_PROMPTS: usize = 256;
 /// So many deliveries in a row that only the transcript proved mean that hooks don't come.
 const HOOKS_MISSED: u32 = 3;
 
@@ -98,6 +100,7 @@ impl Supervisor {
     pub(super) fn delivered(&mut self, flight: &Flight, proof: Proof, prompt: Option<PromptId>) {
         let ids = flight.messages().iter().map(|message| message.id).collect();
         self.note_proof(proof);
+        self.note_used(prompt.as_ref());
         self.effects.push_back(Effect::RecordDelivered {
             batch: flight.batch(),
             proof,
@@ -106,6 +109,13 @@ impl Supervisor {
         if let Some(unfinished) = self.turns.delivered(prompt, ids) {
             self.publish(unfinished, true);
         }
+    }
+
+    fn note_used(&mut self, prompt: Option<&PromptId>) {
+        if self.used_prompts.len() == USED_PROMPTS {
+            self.used_prompts.pop_front();
+        }
+        self.used_prompts.extend(prompt.cloned());
     }
 
     pub(super) fn note_proof(&mut self, proof: Proof) {

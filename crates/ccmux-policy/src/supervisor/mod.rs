@@ -21,7 +21,7 @@ mod witnesses;
 
 use std::collections::VecDeque;
 
-use ccmux_wire::id::{BatchId, SessionId};
+use ccmux_wire::id::{BatchId, PromptId, SessionId};
 use ccmux_wire::status::StateWord;
 
 use crate::effect::{AlertKind, Effect};
@@ -74,6 +74,7 @@ pub struct Supervisor {
     told_held: bool,
     hooks_missed: u32,
     hooks_heard: bool,
+    used_prompts: VecDeque<PromptId>,
     ended_early: Option<EndedEarly>,
     stash: Stash,
     stopping: bool,
@@ -107,6 +108,7 @@ impl Supervisor {
             told_held: false,
             hooks_missed: 0,
             hooks_heard: false,
+            used_prompts: VecDeque::new(),
             ended_early: None,
             stash: Stash::None,
             stopping: false,

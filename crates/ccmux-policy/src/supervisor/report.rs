@@ -48,7 +48,7 @@ pub struct PolicyStatus {
 impl Supervisor {
     pub(super) fn note_state(&mut self, now: Now) {
         let word = self.state_word(now);
-        if word != self.state.0 {
+        if word != self.state.0 || self.state.1 == Now::default() {
             self.state = (word, now);
         }
     }

@@ -58,7 +58,9 @@ impl Supervisor {
             self.publish(unfinished, true);
         }
         self.taint_look();
-        if let Some(batch) = batch {
+        // A hook may fire again for a prompt that proved another batch, with the same text: it proves nothing (C4).
+        let used = prompt.as_ref().is_some_and(|prompt| self.used_prompts.contains(prompt));
+        if let Some(batch) = batch.filter(|_| !used) {
             self.in_flight(batch, now, |flight, _| flight.proved_by_hook(prompt));
         }
     }

@@ -8,6 +8,10 @@
 //! Nothing secret stands in an argument list, nothing comes from whatever environment the tmux server was once started
 //! with, and no shell reads anything. It does not know what the program is.
 
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1,
+    SIGUSR2, SIGWINCH,
+};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -17,6 +21,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
@@ -63,6 +69,12 @@ const PROCESS_VARIABLES: [&str; 12] = [
     "CREDENTIALS_DIRECTORY",
     "OLDPWD",
     "_",
+];
+
+/// Signals that a parent may have left ignored.
+const RESET_SIGNALS: [i32; 14] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGCHLD, SIGCONT, SIGTSTP, SIGTTIN,
+    SIGTTOU, SIGWINCH,
 ];
 
 /// How to become the agent.
@@ -227,7 +239,7 @@ fn become_agent(launch: &LaunchFile) -> Result<std::convert::Infallible, LaunchE
         path_variable: "the command is empty".to_owned(),
     })?;
     let found = look_up(program, launch.env.get("PATH").map_or("", String::as_str))?;
-    // exec() empties the signal mask and gives SIGPIPE its default back; tmux did the same for all others in the pane.
+    give_signals_their_defaults();
     let source = Command::new(&found)
         .arg0(program)
         .args(arguments)
@@ -235,6 +247,16 @@ fn become_agent(launch: &LaunchFile) -> Result<std::convert::Infallible, LaunchE
         .envs(environment(launch, |name| std::env::var(name).ok()))
         .exec();
     Err(LaunchError::Exec { program: found, source })
+}
+
+/// exec() empties the signal mask and gives SIGPIPE its default back, but leaves ignored what was ignored, as it is for
+/// whatever comes from a `nohup`. A signal that is handled has its default again after exec(): so each is, until then.
+fn give_signals_their_defaults() {
+    let never_read = Arc::new(AtomicBool::new(false));
+    for signal in RESET_SIGNALS {
+        // What can't be handled can't be ignored either.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&never_read));
+    }
 }
 
 /// The file's environment, with what the pane says about its terminal.

@@ -100,6 +100,13 @@ pub fn start_time(pid: i32) -> Option<u64> {
     system::start_time(pid)
 }
 
+/// Whether a process was started with a variable of that value. Not known outside of Linux: false.
+pub fn has_variable(pid: i32, name: &str, value: &str) -> bool {
+    let wanted = format!("{name}={value}");
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+}
+
 /// The parent of a process.
 pub fn parent_of(pid: i32) -> Option<i32> {
     system::parent_of(pid)

@@ -26,7 +26,7 @@ pub struct HookFront {
 impl HookFront {
     /// The event that a frame stands for; `None`: nothing that ccmux acts on.
     pub fn event_of(&self, frame: &HookFrame, origin: Origin) -> Option<Event> {
-        let session = SessionId::new(text(&frame.payload, "session_id")?);
+        let session = session_of(&frame.payload)?;
         if origin == Origin::Own {
             self.note(&session, frame);
         }
@@ -70,6 +70,14 @@ impl HookFront {
             }
         })
     }
+}
+
+/// Claude's ids are UUIDs; whatever else comes is no session, since the id becomes part of paths and of what people read.
+fn session_of(payload: &Value) -> Option<SessionId> {
+    let id = text(payload, "session_id")?;
+    let plain =
+        !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    plain.then(|| SessionId::new(id))
 }
 
 fn text<'a>(payload: &'a Value, key: &str) -> Option<&'a str> {
@@ -174,8 +182,13 @@ mod tests {
     #[tokio::test]
     async fn a_payload_of_another_form_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
-        for payload in [Value::Null, "x".into(), serde_json::json!({"session_id": 7}), serde_json::json!([])]
-        {
+        for payload in [
+            Value::Null,
+            "x".into(),
+            serde_json::json!({"session_id": 7}),
+            serde_json::json!({"session_id": "../../x\n> y"}),
+            serde_json::json!([]),
+        ] {
             let frame = HookFrame { event: "Stop".into(), token: None, claude_pid: None, payload };
             assert_eq!(front(folder.path()).event_of(&frame, Origin::Own), None);
         }

@@ -401,6 +401,7 @@ async fn a_full_inbox_stops_the_writer_and_loses_nothing() {
 #[tokio::test]
 async fn bytes_that_the_inbox_refused_are_offered_again() {
     let mut house = House::with(Recorder::new(100, 2));
+    house.opened("default").await;
     write(house.path("in"), "").await;
     let mut open = patient_writer(&house.path("in")).await;
     open.write_all(b"once\n").unwrap();

@@ -9,18 +9,11 @@ pub fn same_prompt(ours: &str, reported: &str) -> bool {
     form(ours) == form(reported)
 }
 
-/// `ours` stands in `reported` on lines of its own: Claude joins queued prompts into one.
+/// `ours` stands somewhere in `reported`: Claude joins queued prompts into one, and a human may have typed before or
+/// behind it.
 pub fn contains_prompt(reported: &str, ours: &str) -> bool {
     let (reported, ours) = (form(reported), form(ours));
-    if ours.is_empty() {
-        return false;
-    }
-    let whole_lines = |at: usize| {
-        let end = at + ours.len();
-        (at == 0 || reported[..at].ends_with('\n'))
-            && (end == reported.len() || reported[end..].starts_with('\n'))
-    };
-    reported.match_indices(ours.as_str()).any(|(at, _)| whole_lines(at))
+    !ours.is_empty() && reported.contains(&ours)
 }
 
 /// Without what is invisible, NFC, blanks at line ends gone, `<\/` undone. Blanks inside and at line starts count.

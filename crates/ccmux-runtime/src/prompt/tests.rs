@@ -266,7 +266,11 @@ fn a_queued_prompt_is_found_among_others() {
     let both = "[10:00 x] one\n[10:01 y] two\n  more";
     assert!(contains_prompt(both, "[10:00 x] one"));
     assert!(contains_prompt(both, "[10:01 y] two\n  more "));
-    assert!(!contains_prompt(both, "[10:01 y] two\n  mor"));
+    assert!(
+        contains_prompt("before [10:00 x] one please", "[10:00 x] one"),
+        "a human typed before and behind it"
+    );
+    assert!(!contains_prompt(both, "[10:01 y] two\n  less"));
     assert!(!contains_prompt(both, ""));
 }
 

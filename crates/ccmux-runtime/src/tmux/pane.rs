@@ -77,7 +77,10 @@ impl Tmux {
 
     async fn respawn_in(&self, pane: &Pane, cwd: &str, argv: &[String]) -> Result<Pane, TerminalError> {
         if pane.dead.is_none() {
-            let why = format!("pane {} is alive (process {})", pane.id, pane.pid);
+            let why = format!(
+                "pane {0} is alive and runs process {1}, which ccmux did not start: end it, or `tmux kill-pane -t {0}`",
+                pane.id, pane.pid
+            );
             return Err(TerminalError::Failed { what: "respawn the pane", why });
         }
         // Never -k: if it came alive meanwhile, tmux itself refuses.

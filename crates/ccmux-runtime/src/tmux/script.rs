@@ -82,7 +82,7 @@ fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: Guard, then: &
     // Synchronised panes would send our key to the user's other panes too; a pane with its input off takes none.
     let _ = write!(
         script,
-        "if-shell -F -t {pane} \"#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?pane_synchronized,0,\
+        "if-shell -F -t {pane} \"#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?#{{&&:#{{pane_synchronized}},#{{!=:#{{window_panes}},1}}}},0,\
          #{{==:#{{pane_pid}},{pid}}}}}}}}}}}\" {{\n\
          display-message -p \"{nonce}B\"\n\
          {then}\

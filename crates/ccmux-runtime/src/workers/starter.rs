@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ccmux_policy::event::ExitStatus;
 use ccmux_policy::{Effect, Event};
+use ccmux_wire::hook::TOKEN_VARIABLE;
 use ccmux_wire::id::SessionId;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
-use crate::agent::process::{AgentProcess, is_same};
+use crate::agent::process::{AgentProcess, has_variable, is_same};
 use crate::agent::record::AgentRecord;
 use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
@@ -24,6 +25,8 @@ use crate::turns::Turns;
 /// The terminal notices an exit a moment after the kernel did.
 const EXIT_SHOWS_WITHIN: Duration = Duration::from_secs(1);
 const EXIT_LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// How often a process that was left in the pane is asked for its token.
+const TOKEN_LOOKS: u32 = 25;
 
 /// The agent that runs now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,22 +92,42 @@ impl<T: Terminal> Starter<T> {
         self.know_transcript(&record).await;
         let session = record.session.clone();
         match self.terminal.find().await {
-            Ok(Some(pane)) if pane.dead.is_none() => {
-                let same = record.pid == Some(pane.pid)
-                    && record.start_time.is_some_and(|started| is_same(pane.pid, started));
-                let session = session.filter(|_| same);
-                tracing::info!(event = "agent.adopted", pid = pane.pid, known = same);
-                match self.attend(&pane, session.clone(), None) {
-                    true => Event::AgentFound { pid: pane.pid, session },
-                    false => Event::AgentMissing { session },
-                }
-            }
+            Ok(Some(pane)) if pane.dead.is_none() => self.adopt_pane(&pane, &record).await,
             Ok(_) => Event::AgentMissing { session },
             Err(error) => {
                 tracing::warn!(event = "tmux.failed", %error);
                 Event::AgentMissing { session }
             }
         }
+    }
+
+    /// Only the process that an earlier daemon started is our agent: anything else in the pane, a shell perhaps, must not
+    /// get a byte. It is not ended either: the start fails, and says why.
+    async fn adopt_pane(&self, pane: &Pane, record: &AgentRecord) -> Event {
+        let session = record.session.clone();
+        let recorded = record.pid == Some(pane.pid)
+            && record.start_time.is_some_and(|started| is_same(pane.pid, started));
+        // A daemon that died right after the start left no record, but the token is in the agent's environment.
+        if !recorded && !self.carries_our_token(pane.pid).await {
+            tracing::warn!(event = "agent.not_ours", pid = pane.pid, pane = %pane.id);
+            return Event::AgentMissing { session };
+        }
+        tracing::info!(event = "agent.adopted", pid = pane.pid);
+        match self.attend(pane, session.clone(), None) {
+            true => Event::AgentFound { pid: pane.pid, session },
+            false => Event::AgentMissing { session },
+        }
+    }
+
+    /// The launcher becomes the agent, and has its environment, within moments.
+    async fn carries_our_token(&self, pid: i32) -> bool {
+        for _ in 0..TOKEN_LOOKS {
+            if has_variable(pid, TOKEN_VARIABLE, &self.token) {
+                return true;
+            }
+            sleep(EXIT_LOOK_PAUSE).await;
+        }
+        false
     }
 
     async fn know_transcript(&self, record: &AgentRecord) {
