@@ -16,6 +16,8 @@ use tokio::sync::mpsc;
 pub struct Guard {
     /// The pane's own process must be this one, alive. (And the pane must be in no mode.)
     pub pid: i32,
+    /// The cursor must still be there, as a look saw it: a key that a human typed since has moved it.
+    pub cursor: Option<(u16, u16)>,
 }
 
 /// What became of an order to type.
@@ -66,6 +68,8 @@ pub struct Pane {
     pub width: u16,
     /// Rows.
     pub height: u16,
+    /// Column and row of the cursor.
+    pub cursor: (u16, u16),
     /// The title that the agent set (OSC 0/2).
     pub title: String,
 }

@@ -180,6 +180,7 @@ fn start_workers(
         agent: agent.subscribe(),
         put_away: put_away.clone(),
         inbox: inbox.clone(),
+        cursor_seen: None,
     };
     let witness = Witness {
         orders: orders.witness,

@@ -19,7 +19,7 @@ pub(super) fn list_pane(nonce: &Nonce, session: &str) -> Vec<String> {
     let ours = format!("#{{==:#{{@ccmux_pane}},{session}}}");
     let facts = format!(
         "{}P #{{pid}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} c#{{pane_dead_status}} s#{{pane_dead_signal}} #{{pane_in_mode}} \
-         #{{pane_width}} #{{pane_height}} #{{session_id}} #{{pane_title}}",
+         #{{pane_width}} #{{pane_height}} #{{cursor_x}} #{{cursor_y}} #{{session_id}} #{{pane_title}}",
         nonce.as_str()
     );
     args(&["list-panes", "-a", "-f", &ours, "-F", &facts])
@@ -95,11 +95,12 @@ impl Facts {
 }
 
 fn read_pane(fields: &str) -> Option<(Pid, Pane, String)> {
-    let mut fields = fields.splitn(11, ' ');
+    let mut fields = fields.splitn(13, ' ');
     let mut next = || fields.next();
     let server = next()?.parse().ok().filter(|pid| *pid > 1).map(Pid::from_raw)?;
     let (id, pid, dead, code, signal) = (next()?, next()?, next()?, next()?, next()?);
-    let (in_mode, width, height, session, title) = (next()?, next()?, next()?, next()?, next()?);
+    let (in_mode, width, height) = (next()?, next()?, next()?);
+    let (cursor_x, cursor_y, session, title) = (next()?, next()?, next()?, next()?);
     let pane = Pane {
         id: id.to_owned(),
         pid: pid.parse().ok()?,
@@ -107,6 +108,7 @@ fn read_pane(fields: &str) -> Option<(Pid, Pane, String)> {
         in_mode: in_mode != "0",
         width: width.parse().ok()?,
         height: height.parse().ok()?,
+        cursor: (cursor_x.parse().ok()?, cursor_y.parse().ok()?),
         title: title.to_owned(),
     };
     Some((server, pane, session.to_owned()))
@@ -150,7 +152,7 @@ mod tests {
         let facts = read(
             &nonce,
             &[
-                "@P 9 %3 77 0 c s 0 160 48 $1 ✳ a  title",
+                "@P 9 %3 77 0 c s 0 160 48 2 44 $1 ✳ a  title",
                 "C 9 0 0 $1",
                 "S",
                 "@C 5 0 0 $1",
@@ -170,7 +172,7 @@ mod tests {
     #[test]
     fn only_clients_that_can_type_and_see_the_pane_count() {
         let nonce = Nonce::random();
-        let pane = "@P 9 %3 77 0 c s 0 160 48 $1 t";
+        let pane = "@P 9 %3 77 0 c s 0 160 48 2 44 $1 t";
         let facts = read(
             &nonce,
             &[pane, "@C 90 1 0 $1", "@C 80 0 1 $1", "@C 70 0 0 $2", "@C 60 0 0 $1", "@C 50 0 0 $1", ""],

@@ -80,17 +80,22 @@ pub(super) fn forget(nonce: &Nonce, pieces: usize) -> String {
 fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: Guard, then: &str) {
     let (nonce, pid) = (nonce.as_str(), guard.pid);
     // Synchronised panes would send our key to the user's other panes too; a pane with its input off takes none.
+    let synchronised = "#{&&:#{pane_synchronized},#{!=:#{window_panes},1}}";
+    let moved = match guard.cursor {
+        Some((x, y)) => format!("#{{!=:#{{cursor_x}}.#{{cursor_y}},{x}.{y}}}"),
+        None => "0".to_owned(),
+    };
     let _ = write!(
         script,
-        "if-shell -F -t {pane} \"#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?#{{&&:#{{pane_synchronized}},#{{!=:#{{window_panes}},1}}}},0,\
-         #{{==:#{{pane_pid}},{pid}}}}}}}}}}}\" {{\n\
+        "if-shell -F -t {pane} \"#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?{synchronised},0,\
+         #{{?{moved},0,#{{==:#{{pane_pid}},{pid}}}}}}}}}}}}}\" {{\n\
          display-message -p \"{nonce}B\"\n\
          {then}\
          display-message -p \"{nonce}D\"\n\
          }} {{\n\
          display-message -p -t {pane} \"{nonce}R process #{{pane_pid}}#{{?#{{!=:#{{pane_pid}},{pid}}}, is not {pid},}}\
-         #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}\
-         #{{?pane_input_off, has its input off,}}#{{?pane_synchronized, is synchronised with other panes,}}\"\n\
+         #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}#{{?{moved}, was typed into since the last look,}}\
+         #{{?pane_input_off, has its input off,}}#{{?{synchronised}, is synchronised with other panes,}}\"\n\
          }}\n"
     );
 }
@@ -136,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_text_with_a_nul_is_refused_before_tmux_sees_it() {
-        let refused = paste(&Nonce::random(), "%0", Guard { pid: 1 }, &["a\0b".to_owned()]);
+        let refused = paste(&Nonce::random(), "%0", Guard { pid: 1, cursor: None }, &["a\0b".to_owned()]);
         assert!(matches!(refused, Err(TerminalError::Failed { .. })), "{refused:?}");
     }
 

@@ -139,7 +139,7 @@ fn bracketed(pieces: &[String]) -> String {
 }
 
 fn guard(pane: &Pane) -> Guard {
-    Guard { pid: pane.pid }
+    Guard { pid: pane.pid, cursor: None }
 }
 
 #[cfg(target_os = "linux")]
@@ -425,8 +425,10 @@ mod typing {
         let pane = server.start_listening().await;
         let id = pane.id.as_str();
         server.user(&["split-window", "-d", "-t", id, "sleep 1000"]);
-        let wrong = Guard { pid: pane.pid + 1 };
+        let wrong = Guard { pid: pane.pid + 1, cursor: None };
         refuses(&server, wrong, &format!("process {} is not {}", pane.pid, wrong.pid)).await;
+        let elsewhere = Guard { cursor: Some((pane.cursor.0 + 7, pane.cursor.1)), ..guard(&pane) };
+        refuses(&server, elsewhere, "typed into since the last look").await;
         for (begin, end, why) in [
             (vec!["copy-mode", "-t", id], vec!["send-keys", "-t", id, "-X", "cancel"], "in a mode"),
             (vec!["select-pane", "-d", "-t", id], vec!["select-pane", "-e", "-t", id], "input off"),
@@ -481,7 +483,8 @@ mod typing {
             let pane = server.start(&["cat"]).await;
             let tmux = Arc::clone(&server.tmux);
             let pieces = vec!["text".to_owned(); 20];
-            let typing = tokio::spawn(async move { tmux.inject(Guard { pid: pane.pid }, pieces).await });
+            let typing =
+                tokio::spawn(async move { tmux.inject(Guard { pid: pane.pid, cursor: None }, pieces).await });
             // Between nothing and the time that an injection takes.
             tokio::time::sleep(Duration::from_micros(rounds * 40)).await;
             kill(Pid::from_raw(pane.pid), Signal::SIGKILL).expect("killed");
@@ -745,7 +748,7 @@ mod process {
         let server = Server::new();
         let tmux = with_binary(&server, "cat >/dev/null; echo 'server exited unexpectedly' >&2; exit 1");
         *tmux.pane.lock().expect("not poisoned") = Some("%0".to_owned());
-        let typed = tmux.inject(Guard { pid: 1 }, vec!["x".to_owned()]).await;
+        let typed = tmux.inject(Guard { pid: 1, cursor: None }, vec!["x".to_owned()]).await;
         assert!(matches!(typed, Err(TerminalError::Silent { .. })), "{typed:?}");
     }
 }

@@ -43,6 +43,8 @@ pub struct Typist<T> {
     pub put_away: PutAway,
     /// Notes when a batch was typed.
     pub inbox: Inbox,
+    /// Where the last look at a batch saw the cursor: Enter is pressed only if it still is there.
+    pub cursor_seen: Option<(BatchId, (u16, u16))>,
 }
 
 impl<T: Terminal> Typist<T> {
@@ -62,10 +64,13 @@ impl<T: Terminal> Typist<T> {
         }
     }
 
-    async fn look(&self, look: u64, batch: Option<BatchId>, settled: bool) -> Event {
+    async fn look(&mut self, look: u64, batch: Option<BatchId>, settled: bool) -> Event {
         let seen = if settled { self.settled_look().await } else { self.glance().await };
         match seen {
-            Ok((capture, screen)) => Event::ScreenSeen { look, seen: self.seen(batch, &capture, screen) },
+            Ok((capture, screen)) => {
+                self.cursor_seen = batch.map(|batch| (batch, capture.pane.cursor));
+                Event::ScreenSeen { look, seen: self.seen(batch, &capture, screen) }
+            }
             Err(error) => Event::LookFailed { look, reason: error.to_string() },
         }
     }
@@ -124,10 +129,11 @@ impl<T: Terminal> Typist<T> {
     /// The text is remembered first: if the draft does not come back, people are told what it was.
     async fn stash_draft(&self) -> Event {
         let refused = |reason: String| Event::StashRefused { reason };
-        let draft = match self.glance().await {
-            Ok((_, Screen { class: ScreenClass::Draft, prompt_box: Some(draft), stashed: false, .. })) => {
-                draft
-            }
+        let (draft, cursor) = match self.glance().await {
+            Ok((
+                capture,
+                Screen { class: ScreenClass::Draft, prompt_box: Some(draft), stashed: false, .. },
+            )) => (draft, capture.pane.cursor),
             Ok(_) => return refused("there is no draft any more".to_owned()),
             Err(error) => return refused(error.to_string()),
         };
@@ -136,7 +142,7 @@ impl<T: Terminal> Typist<T> {
         };
         self.put_away.remember(draft.rows.join("\n"));
         tracing::info!(event = "draft.stashed", rows = draft.rows.len());
-        match self.terminal.stash_draft(Guard { pid }).await {
+        match self.terminal.stash_draft(Guard { pid, cursor: Some(cursor) }).await {
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => Event::DraftStashed,
             Ok(Typed::Refused(reason)) => refused(reason),
             Err(error) => refused(error.to_string()),
@@ -147,9 +153,13 @@ impl<T: Terminal> Typist<T> {
         let Some(known) = self.on_the_way.get(batch) else {
             return Event::PasteRefused { batch, reason: "its text is not known".into() };
         };
+        let cursor = match self.empty_box(known.pid).await {
+            Ok(cursor) => Some(cursor),
+            Err(reason) => return Event::PasteRefused { batch, reason },
+        };
         let pieces = pieces(&known.text);
         tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len());
-        match self.terminal.inject(Guard { pid: known.pid }, pieces).await {
+        match self.terminal.inject(Guard { pid: known.pid, cursor }, pieces).await {
             Ok(Typed::Done) => {
                 self.note_pasted(batch).await;
                 Event::Pasted { batch }
@@ -163,6 +173,20 @@ impl<T: Terminal> Typist<T> {
         }
     }
 
+    /// Recording the batch took time, a moment or a slow disk's seconds: the look that opened the gate is taken again,
+    /// and the terminal itself checks that no key moved the cursor since.
+    async fn empty_box(&self, pid: i32) -> Result<(u16, u16), String> {
+        let (capture, screen) = self.glance().await.map_err(|error| error.to_string())?;
+        let empty =
+            screen.class == ScreenClass::Ready && screen.prompt_box.is_some_and(|found| found.is_empty());
+        match capture.pane {
+            pane if pane.pid != pid => Err(format!("the pane runs process {}, not {pid}", pane.pid)),
+            pane if pane.in_mode => Err("the pane is in a mode".to_owned()),
+            _ if !empty => Err("the prompt box was not empty any more".to_owned()),
+            pane => Ok(pane.cursor),
+        }
+    }
+
     async fn note_pasted(&self, batch: BatchId) {
         if let Err(error) = self.inbox.pasted(batch, unix_ms()).await {
             tracing::error!(event = "inbox.failed", %batch, %error);
@@ -173,7 +197,8 @@ impl<T: Terminal> Typist<T> {
         let Some(known) = self.on_the_way.get(batch) else {
             return Event::EnterRefused { batch, reason: "its text is not known".into() };
         };
-        match self.terminal.press_enter(Guard { pid: known.pid }).await {
+        let cursor = self.cursor_seen.filter(|(seen, _)| *seen == batch).map(|(_, cursor)| cursor);
+        match self.terminal.press_enter(Guard { pid: known.pid, cursor }).await {
             // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => {
                 tracing::info!(event = "batch.entered", %batch);
