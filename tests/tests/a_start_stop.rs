@@ -146,10 +146,11 @@ fn a5_a_dialog_that_is_open_at_a_restart_is_seen_and_left_alone() {
     let house = House::builder().ready();
     house.write("in.t", "ask: Which one?\n");
     house.wait_for_state(StateWord::Dialog);
-    let screen = house.screen();
+    house.wait_for_screen("Chat about this");
     house.kill9();
     house.start();
     house.wait_for_state(StateWord::Dialog);
+    let screen = house.screen();
     house.write("in.t", "say: later\n");
     house.wait_until("the message to wait", || house.status().queue.messages == 1);
     assert!(house.why().starts_with("closed: dialog: "), "{}", house.why());

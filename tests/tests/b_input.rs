@@ -302,6 +302,22 @@ fn b2_f36_an_adapter_that_makes_its_fifo_again_and_again_loses_nothing() {
 }
 
 #[test]
+fn b2_f35_a_regular_file_that_echo_left_is_adopted_and_a_fifo_takes_its_place() {
+    let house = House::builder().ready();
+    let path = house.run_dir().join("in.early");
+    fs::write(&path, "one\ntwo\n").unwrap();
+    fs::write(house.run_dir().join("in.backup~"), "never\n").unwrap();
+    assert_eq!(house.wait_for_messages(2), [shown("early", "one"), shown("early", "two")]);
+    house.wait_until("a FIFO in its place", || {
+        use std::os::unix::fs::FileTypeExt;
+        fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_fifo())
+    });
+    house.write("in.early", "three\n");
+    assert_eq!(house.wait_for_messages(3)[2], shown("early", "three"));
+    assert!(house.run_dir().join("in.backup~").is_file(), "an editor's copy was taken");
+}
+
+#[test]
 fn b2_what_is_no_fifo_of_ours_is_refused_and_the_rest_works() {
     let house = House::builder().ready();
     let run = house.run_dir();

@@ -177,7 +177,7 @@ fn d2_f20_esc_in_mid_turn_ends_it_and_the_queue_goes_on() {
 }
 
 #[test]
-fn d2_f20_an_api_error_is_no_turn_and_the_queue_goes_on() {
+fn d2_f20_an_api_error_is_an_alert_and_the_queue_goes_on() {
     let house = House::builder().ready();
     let subscriber = house.subscribe();
     house.write("in.t", "error: 529\n");
