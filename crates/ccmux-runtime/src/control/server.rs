@@ -27,6 +27,8 @@ use crate::terminal::Terminal;
 
 /// A hook's event must find room in the queue within that time; the hook itself gives up at 300 ms.
 const HOOK_WITHIN: Duration = Duration::from_millis(200);
+/// More at once are hung up on: descriptors are needed for tmux and for channels, too.
+const MAX_CONNECTIONS: usize = 512;
 /// After a failed accept (no descriptors left) this long nothing is accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -64,6 +66,9 @@ impl<T: Terminal> Control<T> {
                 accepted = self.listener.accept() => accepted,
             };
             match stream {
+                Ok(_) if connections.len() >= MAX_CONNECTIONS => {
+                    tracing::warn!(event = "control.full", connections = connections.len());
+                }
                 Ok((stream, _)) => {
                     let (desk, shutdown) = (Arc::clone(&self.desk), self.shutdown.clone());
                     connections.spawn(serve(desk, stream, shutdown));
