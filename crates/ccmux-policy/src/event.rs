@@ -135,8 +135,12 @@ pub enum Event {
     },
     /// An earlier daemon ran here: turns may have ended since, without anybody to publish them.
     DaemonReturned {
-        /// Messages that were delivered and not answered.
+        /// Messages of the latest batch that was delivered, if it was not answered.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unanswered: Vec<MessageId>,
+        /// The prompt that they became: only its turn answers them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<PromptId>,
     },
     /// The pane holds an agent of an earlier daemon.
     AgentFound {

@@ -21,7 +21,7 @@ struct Delivered {
 }
 
 /// What a turn's end publishes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ended {
     /// The prompt that began it.
     pub prompt: Option<PromptId>,
@@ -58,11 +58,11 @@ impl Turns {
 
     /// Messages that an earlier daemon delivered, and whose turn may have ended since: whatever is behind the cursor is
     /// published as soon as Claude is idle.
-    pub fn found(&mut self, messages: Vec<MessageId>) {
-        self.open = Some(None);
+    pub fn found(&mut self, prompt: Option<PromptId>, messages: Vec<MessageId>) {
+        self.open = Some(prompt.clone());
         self.catching_up = true;
         self.unanswered.extend(&messages);
-        self.delivered.push(Delivered { prompt: None, messages });
+        self.delivered.push(Delivered { prompt, messages });
     }
 
     /// The state file says busy: a turn runs even if no hook tells.

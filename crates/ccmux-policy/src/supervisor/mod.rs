@@ -121,7 +121,7 @@ impl Supervisor {
     pub fn handle(&mut self, event: Event, now: Now) {
         match event {
             Event::DaemonStarted { next_batch } => self.next_batch = next_batch,
-            Event::DaemonReturned { unanswered } => self.turns.found(unanswered),
+            Event::DaemonReturned { unanswered, prompt } => self.turns.found(prompt, unanswered),
             Event::AgentFound { pid, session } => self.agent_found(pid, session, now),
             Event::AgentMissing { session } => self.agent_missing(session, now),
             Event::AgentStarted { pid } => self.agent_started(pid, now),

@@ -132,7 +132,10 @@ async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
         events.push(Event::BatchFound { batch, messages });
     }
     if AgentRecord::read(house.state_dir.path()).session.is_some() {
-        events.push(Event::DaemonReturned { unanswered: std::mem::take(&mut house.inbox.unanswered) });
+        let unanswered = std::mem::take(&mut house.inbox.unanswered);
+        let prompt = unanswered.iter().find_map(|(_, prompt)| prompt.clone());
+        let unanswered = unanswered.into_iter().map(|(message, _)| message).collect();
+        events.push(Event::DaemonReturned { unanswered, prompt });
     }
     events.extend(std::mem::take(&mut house.inbox.waiting).into_iter().map(Event::MessageAccepted));
     events

@@ -47,8 +47,9 @@ pub struct Opened {
     /// Batches that were on their way when the last daemon ended. Whether they were typed is not known, so that they
     /// count as pasted.
     pub in_flight: Vec<(BatchId, Vec<ccmux_policy::Message>)>,
-    /// Messages that were delivered within the last day and not answered: the turn may have ended without a daemon.
-    pub unanswered: Vec<MessageId>,
+    /// Messages of the latest batch, if it was delivered within the last day and not answered: its turn may have ended
+    /// without a daemon. With the prompt that they became.
+    pub unanswered: Vec<(MessageId, Option<PromptId>)>,
     /// Channels that sent the beginning of a message: to be given to [`Inbox::flush_quiet`] unless more comes.
     pub partials: Vec<ChannelName>,
     /// Where a damaged database was moved: to be alerted.

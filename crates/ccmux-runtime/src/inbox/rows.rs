@@ -84,10 +84,14 @@ impl Writer {
             .collect()
     }
 
-    /// Messages that were delivered since that moment and not answered yet.
-    pub(super) fn unanswered(&self, since_ms: i64) -> Result<Vec<MessageId>, InboxError> {
-        let sql = "SELECT id FROM messages WHERE state = 'delivered' AND delivered_at >= ?1 ORDER BY id";
-        self.list("read receipts", sql, [since_ms], |row| Ok(MessageId(unsigned(row, 0)?)))
+    /// Messages of the latest batch that was delivered since that moment, if they are not answered, with its prompt. Those
+    /// of earlier batches had their turn: it failed, or was broken off.
+    pub(super) fn unanswered(&self, since_ms: i64) -> Result<Vec<(MessageId, Option<PromptId>)>, InboxError> {
+        let sql = "SELECT id, prompt_id FROM messages WHERE state = 'delivered'
+            AND batch = (SELECT max(batch) FROM messages WHERE delivered_at >= ?1) ORDER BY id";
+        self.list("read receipts", sql, [since_ms], |row| {
+            Ok((MessageId(unsigned(row, 0)?), row.get::<_, Option<String>>(1)?.map(PromptId::new)))
+        })
     }
 
     /// The first batch number that was not used before.

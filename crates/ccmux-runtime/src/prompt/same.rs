@@ -18,8 +18,9 @@ pub fn contains_prompt(reported: &str, ours: &str) -> bool {
 
 /// Without what is invisible, NFC, blanks at line ends gone, `<\/` undone. Blanks inside and at line starts count.
 fn form(text: &str) -> String {
-    let unescaped = text.replace("<\\/", "</");
-    let kept: String = unescaped.chars().filter(|c| !is_invisible(*c)).nfc().collect();
+    // What is invisible goes first: it may stand between `<` and `\/`.
+    let kept: String = text.chars().filter(|c| !is_invisible(*c)).nfc().collect();
+    let kept = kept.replace("<\\/", "</");
     let lines: Vec<&str> = kept.split('\n').map(str::trim_end).collect();
     lines.join("\n").trim_end().to_owned()
 }

@@ -272,6 +272,7 @@ fn a_queued_prompt_is_found_among_others() {
     );
     assert!(!contains_prompt(both, "[10:01 y] two\n  less"));
     assert!(!contains_prompt(both, ""));
+    assert!(same_prompt("<\u{200b}\\/b>", "<\\/b>"), "what is invisible goes before the tag is read");
 }
 
 #[test]
