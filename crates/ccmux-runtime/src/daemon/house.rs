@@ -4,10 +4,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_policy::{Event, UnixMs};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::{DaemonError, Setting};
 use crate::agent::mcp_entry::Transport;
@@ -26,6 +28,9 @@ use crate::turns::{self, Turns, TurnsSettings};
 
 /// How many events may wait for the loop.
 const EVENTS: usize = 4096;
+
+/// The inbox and the pane are closed within that time each; SIGTERM must not wait for whoever holds a lock.
+const CLOSES_WITHIN: Duration = Duration::from_secs(2);
 
 /// The inbox's database, and the folder of the bytes that are on their way to it.
 const INBOX: &str = "inbox.db";
@@ -107,11 +112,19 @@ impl House {
 
     /// Commits, ends the agent if so configured, gives the runtime directory back.
     pub async fn close(self) {
-        self.inbox.inbox.close().await;
-        if self.setting.settings.stop_agent_on_exit
-            && let Err(error) = self.terminal.kill_pane().await
-        {
-            tracing::warn!(event = "agent.not_stopped", %error);
+        // What is not closed in time is ended with the process: SQLite commits a transaction wholly or not at all.
+        if timeout(CLOSES_WITHIN, self.inbox.inbox.close()).await.is_err() {
+            tracing::error!(
+                event = "inbox.closed_late",
+                "another program holds inbox.db, or the disk is slow"
+            );
+        }
+        if self.setting.settings.stop_agent_on_exit {
+            match timeout(CLOSES_WITHIN, self.terminal.kill_pane()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(event = "agent.not_stopped", %error),
+                Err(_) => tracing::warn!(event = "agent.not_stopped", "tmux does not answer"),
+            }
         }
         self.runtime_dir.release();
     }
@@ -142,6 +155,7 @@ fn open_inbox(
         message_bytes: settings.limits.message_bytes,
         queue_messages: settings.limits.queue_messages,
         queue_bytes: settings.limits.queue_bytes,
+        ..InboxSettings::default()
     };
     Ok(Inbox::open(&state_dir.join(INBOX), limits, texts(plan), events)?)
 }
