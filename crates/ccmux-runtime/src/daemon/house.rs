@@ -112,13 +112,7 @@ impl House {
 
     /// Commits, ends the agent if so configured, gives the runtime directory back.
     pub async fn close(self) {
-        // What is not closed in time is ended with the process: SQLite commits a transaction wholly or not at all.
-        if timeout(CLOSES_WITHIN, self.inbox.inbox.close()).await.is_err() {
-            tracing::error!(
-                event = "inbox.closed_late",
-                "another program holds inbox.db, or the disk is slow"
-            );
-        }
+        close_inbox(&self.inbox.inbox).await;
         if self.setting.settings.stop_agent_on_exit {
             match timeout(CLOSES_WITHIN, self.terminal.kill_pane()).await {
                 Ok(Ok(())) => {}
@@ -127,6 +121,13 @@ impl House {
             }
         }
         self.runtime_dir.release();
+    }
+}
+
+/// What is not closed in time is ended with the process: SQLite commits a transaction wholly or not at all.
+async fn close_inbox(inbox: &Inbox) {
+    if timeout(CLOSES_WITHIN, inbox.close()).await.is_err() {
+        tracing::error!(event = "inbox.closed_late", "another program holds inbox.db, or the disk is slow");
     }
 }
 
@@ -239,5 +240,25 @@ mod tests {
         copy_if_different(&from, &to).unwrap();
         assert_eq!(std::fs::read_to_string(&to).unwrap(), "two");
         assert!(copy_if_different(Path::new("/nowhere"), &to).is_err());
+    }
+
+    #[tokio::test]
+    async fn the_end_does_not_wait_for_whoever_holds_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(INBOX);
+        let texts = Texts {
+            normalise: Arc::new(str::to_owned),
+            measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
+        };
+        let inbox = Inbox::open(&path, InboxSettings::default(), texts, mpsc::channel(1).0).unwrap().inbox;
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let waiting = inbox.clone();
+        let order = tokio::spawn(async move { waiting.bodies(Vec::new()).await });
+        tokio::task::yield_now().await;
+        let begin = std::time::Instant::now();
+        close_inbox(&inbox).await;
+        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        assert!(!order.is_finished(), "nothing was locked");
     }
 }
