@@ -4,10 +4,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_policy::{Event, UnixMs};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::{DaemonError, Setting};
 use crate::agent::mcp_entry::Transport;
@@ -26,6 +28,9 @@ use crate::turns::{self, Turns, TurnsSettings};
 
 /// How many events may wait for the loop.
 const EVENTS: usize = 4096;
+
+/// The inbox and the pane are closed within that time each; SIGTERM must not wait for whoever holds a lock.
+const CLOSES_WITHIN: Duration = Duration::from_secs(2);
 
 /// The inbox's database, and the folder of the bytes that are on their way to it.
 const INBOX: &str = "inbox.db";
@@ -107,13 +112,22 @@ impl House {
 
     /// Commits, ends the agent if so configured, gives the runtime directory back.
     pub async fn close(self) {
-        self.inbox.inbox.close().await;
-        if self.setting.settings.stop_agent_on_exit
-            && let Err(error) = self.terminal.kill_pane().await
-        {
-            tracing::warn!(event = "agent.not_stopped", %error);
+        close_inbox(&self.inbox.inbox).await;
+        if self.setting.settings.stop_agent_on_exit {
+            match timeout(CLOSES_WITHIN, self.terminal.kill_pane()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(event = "agent.not_stopped", %error),
+                Err(_) => tracing::warn!(event = "agent.not_stopped", "tmux does not answer"),
+            }
         }
         self.runtime_dir.release();
+    }
+}
+
+/// What is not closed in time is ended with the process: SQLite commits a transaction wholly or not at all.
+async fn close_inbox(inbox: &Inbox) {
+    if timeout(CLOSES_WITHIN, inbox.close()).await.is_err() {
+        tracing::error!(event = "inbox.closed_late", "another program holds inbox.db, or the disk is slow");
     }
 }
 
@@ -142,6 +156,7 @@ fn open_inbox(
         message_bytes: settings.limits.message_bytes,
         queue_messages: settings.limits.queue_messages,
         queue_bytes: settings.limits.queue_bytes,
+        ..InboxSettings::default()
     };
     Ok(Inbox::open(&state_dir.join(INBOX), limits, texts(plan), events)?)
 }
@@ -225,5 +240,25 @@ mod tests {
         copy_if_different(&from, &to).unwrap();
         assert_eq!(std::fs::read_to_string(&to).unwrap(), "two");
         assert!(copy_if_different(Path::new("/nowhere"), &to).is_err());
+    }
+
+    #[tokio::test]
+    async fn the_end_does_not_wait_for_whoever_holds_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(INBOX);
+        let texts = Texts {
+            normalise: Arc::new(str::to_owned),
+            measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
+        };
+        let inbox = Inbox::open(&path, InboxSettings::default(), texts, mpsc::channel(1).0).unwrap().inbox;
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let waiting = inbox.clone();
+        let order = tokio::spawn(async move { waiting.bodies(Vec::new()).await });
+        tokio::task::yield_now().await;
+        let begin = std::time::Instant::now();
+        close_inbox(&inbox).await;
+        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        assert!(!order.is_finished(), "nothing was locked");
     }
 }

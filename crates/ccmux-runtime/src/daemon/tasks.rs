@@ -21,6 +21,7 @@ use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
+use crate::inbox::Inbox;
 use crate::intake::Registry;
 use crate::mcp::{McpServer, Tools};
 use crate::outlet::Outlets;
@@ -30,7 +31,7 @@ use crate::terminal::{PaneNews, Terminal};
 use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
-use crate::workers::clerk::{Clerk, text_of};
+use crate::workers::clerk::Clerk;
 use crate::workers::on_the_way::{OnTheWay, PutAway, TextOnTheWay};
 use crate::workers::speaker::{Speaker, alert};
 use crate::workers::starter::{AgentNow, Starter};
@@ -128,7 +129,7 @@ async fn tell_damage(house: &House) {
 async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
     let mut events = vec![Event::DaemonStarted { next_batch: house.inbox.next_batch }];
     for (batch, messages) in std::mem::take(&mut house.inbox.in_flight) {
-        remember_text(house, batch, on_the_way).await;
+        remember_text(&house.inbox.inbox, batch, on_the_way).await;
         events.push(Event::BatchFound { batch, messages });
     }
     if AgentRecord::read(house.state_dir.path()).session.is_some() {
@@ -141,16 +142,16 @@ async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
     events
 }
 
-async fn remember_text(house: &House, batch: BatchId, on_the_way: &OnTheWay) {
-    let inbox = &house.inbox.inbox;
-    let Ok(Some(row)) = inbox.batch(batch).await else {
-        return;
-    };
-    let Ok(bodies) = inbox.bodies(row.messages).await else {
-        return;
-    };
-    let text = text_of(&bodies, &house.clock);
-    on_the_way.add(TextOnTheWay { batch, text, pid: row.mark.agent_pid.unwrap_or(-1) });
+/// As it was pasted: composed anew it might have another time zone, and its receipt would not be known.
+async fn remember_text(inbox: &Inbox, batch: BatchId, on_the_way: &OnTheWay) {
+    match inbox.batch(batch).await {
+        Ok(Some(row)) => {
+            let pid = row.mark.agent_pid.unwrap_or(-1);
+            on_the_way.add(TextOnTheWay { batch, text: row.text, pid });
+        }
+        Ok(None) => {}
+        Err(error) => tracing::error!(event = "inbox.failed", %batch, %error),
+    }
 }
 
 fn start_workers(
@@ -378,4 +379,38 @@ fn start_watch(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken)
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use ccmux_policy::UnixMs;
+
+    use super::*;
+    use crate::inbox::{InboxSettings, Mark, NewMessage, Size, Texts};
+
+    #[tokio::test]
+    async fn a_batch_left_in_flight_is_remembered_as_it_was_pasted() {
+        let dir = tempfile::tempdir().unwrap();
+        let texts = || Texts {
+            normalise: Arc::new(str::to_owned),
+            measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
+        };
+        let open = || {
+            let path = dir.path().join("inbox.db");
+            Inbox::open(&path, InboxSettings::default(), texts(), mpsc::channel(1).0).unwrap().inbox
+        };
+        let inbox = open();
+        let channel = "x".parse().unwrap();
+        let new =
+            NewMessage { channel, shown: "x".into(), content: "hi".into(), id: None, meta: None, ts_ms: 7 };
+        let id = inbox.accept(new).await.unwrap().message;
+        let pasted: Arc<str> = "[another time zone x] hi".into();
+        let mark = Mark { agent_pid: Some(7), ..Mark::default() };
+        inbox.begin_batch(BatchId(1), vec![id], Arc::clone(&pasted), mark, UnixMs(1)).await.unwrap();
+        inbox.close().await;
+        let on_the_way = OnTheWay::default();
+        remember_text(&open(), BatchId(1), &on_the_way).await;
+        let known = on_the_way.get(BatchId(1));
+        assert_eq!(known, Some(TextOnTheWay { batch: BatchId(1), text: pasted, pid: 7 }));
+    }
 }

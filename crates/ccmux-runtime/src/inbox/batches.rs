@@ -16,13 +16,14 @@ impl Writer {
         &mut self,
         batch: BatchId,
         messages: &[MessageId],
+        text: &str,
         mark: &Mark,
         now: UnixMs,
     ) -> Result<(), InboxError> {
         if messages.is_empty() {
             return Err(InboxError::EmptyBatch(batch));
         }
-        self.insert_batch(batch, mark, now)?;
+        self.insert_batch(batch, text, mark, now)?;
         for id in messages {
             self.check(*id, MessageState::InFlight)?;
             let sql = "UPDATE messages SET state = 'in_flight', batch = ?2, injected_at = ?3 WHERE id = ?1";
@@ -32,11 +33,12 @@ impl Writer {
         Ok(())
     }
 
-    fn insert_batch(&self, batch: BatchId, mark: &Mark, now: UnixMs) -> Result<(), InboxError> {
-        let sql = "INSERT INTO batches (id, state, transcript_path, transcript_offset, agent_pid, began_at)
-            VALUES (?1, 'in_flight', ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
+    fn insert_batch(&self, batch: BatchId, text: &str, mark: &Mark, now: UnixMs) -> Result<(), InboxError> {
+        let sql =
+            "INSERT INTO batches (id, state, transcript_path, transcript_offset, agent_pid, began_at, text)
+            VALUES (?1, 'in_flight', ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
         let path = mark.transcript_path.as_ref().and_then(|path| path.to_str());
-        let values = params![batch.0 as i64, path, mark.offset as i64, mark.agent_pid, now.0];
+        let values = params![batch.0 as i64, path, mark.offset as i64, mark.agent_pid, now.0, text];
         match self.change("begin batch", sql, values)? {
             0 => Err(InboxError::BatchExists(batch)),
             _ => Ok(()),
@@ -67,7 +69,7 @@ impl Writer {
         let prompt = prompt.map(PromptId::as_str);
         let values = params![batch.0 as i64, proof.word(), prompt, now.0];
         let sql =
-            "UPDATE batches SET state = 'delivered', proof = ?2, prompt_id = ?3, ended_at = ?4, reason = NULL
+            "UPDATE batches SET state = 'delivered', proof = ?2, prompt_id = ?3, ended_at = ?4, reason = NULL, text = ''
             WHERE id = ?1";
         self.change("delivered", sql, values)?;
         self.leave_flight(batch, MessageState::Delivered)?;
@@ -97,7 +99,7 @@ impl Writer {
         if self.expect_batch(batch, BatchState::Requeued, &from)? == BatchState::Requeued {
             return Ok(());
         }
-        let sql = "UPDATE batches SET state = 'requeued', ended_at = ?2 WHERE id = ?1";
+        let sql = "UPDATE batches SET state = 'requeued', ended_at = ?2, text = '' WHERE id = ?1";
         self.change("requeued", sql, params![batch.0 as i64, unix_ms()])?;
         self.leave_flight(batch, MessageState::Accepted)?;
         let sql = "UPDATE messages SET state = 'accepted', failures = failures + 1,

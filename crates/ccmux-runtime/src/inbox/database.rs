@@ -13,9 +13,6 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::InboxError;
 
-/// How long another program (the `sqlite3` tool) may hold the write lock before an order fails.
-const BUSY_LIMIT: Duration = Duration::from_secs(10);
-
 /// Step n brings a database from `user_version` n to n + 1. Steps are never changed, only added.
 const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
 
@@ -26,18 +23,18 @@ pub(super) struct Ready {
 }
 
 /// Opens the database at `path`, or a new one if there is none or it is damaged.
-pub(super) fn open(path: &Path, now_unix_s: i64) -> Result<Ready, InboxError> {
-    match connect(path) {
+pub(super) fn open(path: &Path, busy_limit: Duration, now_unix_s: i64) -> Result<Ready, InboxError> {
+    match connect(path, busy_limit) {
         Err(error) if is_damage(&error) => {
             let aside = move_aside(path, now_unix_s)?;
             tracing::error!(event = "inbox.damaged", path = %path.display(), moved_to = %aside.display(), %error);
-            Ok(Ready { connection: connect(path)?, damaged: Some(aside) })
+            Ok(Ready { connection: connect(path, busy_limit)?, damaged: Some(aside) })
         }
         connection => Ok(Ready { connection: connection?, damaged: None }),
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, InboxError> {
+fn connect(path: &Path, busy_limit: Duration) -> Result<Connection, InboxError> {
     secure(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -45,7 +42,7 @@ fn connect(path: &Path) -> Result<Connection, InboxError> {
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let mut connection = Connection::open_with_flags(path, flags).map_err(InboxError::during("open"))?;
     connection.set_prepared_statement_cache_capacity(64);
-    connection.busy_timeout(BUSY_LIMIT).map_err(InboxError::during("busy_timeout"))?;
+    connection.busy_timeout(busy_limit).map_err(InboxError::during("busy_timeout"))?;
     connection
         .execute_batch(
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;

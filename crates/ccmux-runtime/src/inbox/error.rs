@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ccmux_wire::id::{BatchId, MessageId};
 
+use super::again::passes;
 use super::message::BatchState;
 use ccmux_wire::receipt::MessageState;
 
@@ -97,6 +98,11 @@ impl InboxError {
     /// The database's own trouble, which may pass (disk full, busy): the same order may be given again.
     pub fn is_storage(&self) -> bool {
         matches!(self, Self::Database { .. })
+    }
+
+    /// Storage trouble that giving the order again can end.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Database { source, .. } if passes(source))
     }
 }
 

@@ -68,7 +68,8 @@ impl Inbox {
         texts: Texts,
         accepted: mpsc::Sender<Event>,
     ) -> Result<Opened, InboxError> {
-        let database::Ready { connection, damaged } = database::open(path, unix_ms() / 1000)?;
+        let database::Ready { connection, damaged } =
+            database::open(path, settings.busy_limit, unix_ms() / 1000)?;
         let (order_sender, orders) = mpsc::channel(ORDERS);
         let receipts = broadcast::Sender::new(CHANGES);
         let (status_sender, status) = watch::channel(QueueStatus::default());
@@ -167,7 +168,8 @@ impl Inbox {
         self.ask(move |writer| writer.reply_to(&messages)).await
     }
 
-    /// Records, before anything is typed, which messages are about to be, and where to look for them afterwards.
+    /// Records, before anything is typed, which messages are about to be, as which text, and where to look for it
+    /// afterwards.
     ///
     /// # Errors
     /// If a message is not `accepted`, the batch's number was used, or the database fails: then don't type.
@@ -175,10 +177,11 @@ impl Inbox {
         &self,
         batch: BatchId,
         messages: Vec<MessageId>,
+        text: Arc<str>,
         mark: Mark,
         now: UnixMs,
     ) -> Result<(), InboxError> {
-        self.ask(move |writer| writer.begin_batch(batch, &messages, &mark, now)).await
+        self.ask(move |writer| writer.begin_batch(batch, &messages, &text, &mark, now)).await
     }
 
     /// The batch was typed, or may have been: if it is requeued, its messages are `(redelivered)`.

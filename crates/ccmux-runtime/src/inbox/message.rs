@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId, PromptId};
 use ccmux_wire::receipt::Receipt;
 use serde_json::Value;
 
-/// The limits of the inbox (`limits.*`).
+/// The limits of the inbox: `limits.*`, and its patience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InboxSettings {
     /// The longest message as it was written, in bytes.
@@ -18,11 +19,18 @@ pub struct InboxSettings {
     pub queue_messages: u64,
     /// How many bytes may wait; the last message may go over it.
     pub queue_bytes: u64,
+    /// How long another program (the `sqlite3` tool) may hold the write lock before an order fails.
+    pub busy_limit: Duration,
 }
 
 impl Default for InboxSettings {
     fn default() -> Self {
-        Self { message_bytes: 256 * 1024, queue_messages: 10_000, queue_bytes: 64 * 1024 * 1024 }
+        Self {
+            message_bytes: 256 * 1024,
+            queue_messages: 10_000,
+            queue_bytes: 64 * 1024 * 1024,
+            busy_limit: Duration::from_secs(10),
+        }
     }
 }
 
@@ -192,4 +200,6 @@ pub struct BatchRow {
     pub pasted_at: Option<i64>,
     /// The prompt it became.
     pub prompt: Option<PromptId>,
+    /// As it was pasted, byte for byte; empty once it is delivered or requeued.
+    pub text: Arc<str>,
 }

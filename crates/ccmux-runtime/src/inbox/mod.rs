@@ -16,6 +16,7 @@
 //! | `intake` | bytes → frames → rows, and the parse cursor |
 //! | `batches` | what becomes of a batch |
 //! | `rows` | rows → values |
+//! | `again` | patience with a database that is locked or full |
 //!
 //! `inbox.db` is SQLite in WAL mode with `synchronous=FULL`; the `sqlite3` tool may read it while the daemon runs:
 //! `sqlite3 inbox.db "SELECT id, channel, state, content FROM messages ORDER BY id DESC LIMIT 9"`.
@@ -23,6 +24,7 @@
 //! What it does not know: tmux, transcripts, when to inject, how a prompt is composed. Sanitising and measuring texts
 //! come in as [`Texts`].
 
+mod again;
 mod batches;
 mod database;
 mod error;
@@ -33,6 +35,7 @@ mod rows;
 mod state;
 mod writer;
 
+pub(crate) use again::{passes, stopped, until_done};
 pub use error::{AcceptError, InboxError};
 pub use handle::{Inbox, Opened};
 pub use message::{

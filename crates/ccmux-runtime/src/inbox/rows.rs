@@ -42,7 +42,7 @@ impl Writer {
     /// The batch, if there is one of that number.
     pub(super) fn batch(&self, batch: BatchId) -> Result<Option<BatchRow>, InboxError> {
         let sql =
-            "SELECT state, transcript_path, transcript_offset, agent_pid, began_at, pasted_at, prompt_id
+            "SELECT state, transcript_path, transcript_offset, agent_pid, began_at, pasted_at, prompt_id, text
             FROM batches WHERE id = ?1";
         let found = self
             .connection
@@ -188,6 +188,7 @@ fn batch_of(batch: BatchId, row: &Row<'_>) -> rusqlite::Result<BatchRow> {
         began_at: row.get(4)?,
         pasted_at: row.get(5)?,
         prompt: row.get::<_, Option<String>>(6)?.map(PromptId::new),
+        text: row.get(7)?,
     })
 }
 

@@ -11,7 +11,8 @@ CREATE TABLE batches (
     ended_at          INTEGER,
     proof             TEXT,             -- hook, transcript
     prompt_id         TEXT,
-    reason            TEXT
+    reason            TEXT,
+    text              TEXT    NOT NULL  -- as pasted; empty once it is delivered or requeued
 ) STRICT;
 
 CREATE INDEX batches_in_flight ON batches (id) WHERE state = 'in_flight';

@@ -116,6 +116,7 @@ impl Daemon {
 
     async fn begin(&self, batch: u64, messages: &[MessageId]) -> Result<(), InboxError> {
         let now = ccmux_policy::UnixMs(100);
-        self.opened.inbox.begin_batch(BatchId(batch), messages.to_vec(), Mark::default(), now).await
+        let text = "[10:00 x] hi".into();
+        self.opened.inbox.begin_batch(BatchId(batch), messages.to_vec(), text, Mark::default(), now).await
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use super::on_the_way::{OnTheWay, TextOnTheWay};
 use super::starter::AgentNow;
 use crate::clock::{Clock, unix_ms};
-use crate::inbox::{Body, Inbox, InboxError, Mark};
+use crate::inbox::{Body, Inbox, InboxError, Mark, stopped, until_done};
 use crate::prompt::{Part, compose};
 use crate::turns::Turns;
 
@@ -35,12 +35,18 @@ pub struct Clerk {
 }
 
 impl Clerk {
-    /// Runs until nobody orders any more.
+    /// Runs until nobody orders any more, or the daemon stops while the database refuses.
     pub async fn run(mut self) {
         while let Some(order) = self.orders.recv().await {
-            match order {
-                Effect::Inject { batch, messages } => self.inject(batch, messages).await,
+            let done = match order {
+                Effect::Inject { batch, messages } => tokio::select! {
+                    () = self.inject(batch, messages) => Some(()),
+                    () = stopped(&self.events) => None,
+                },
                 other => self.record(other).await,
+            };
+            if done.is_none() {
+                return;
             }
         }
     }
@@ -63,7 +69,8 @@ impl Clerk {
         let bodies = self.inbox.bodies(messages.clone()).await.map_err(|error| error.to_string())?;
         let text = text_of(&bodies, &self.clock);
         let mark = self.mark(&agent).await;
-        self.inbox.begin_batch(batch, messages, mark, unix_ms()).await.map_err(|error| error.to_string())?;
+        let begun = self.inbox.begin_batch(batch, messages, Arc::clone(&text), mark, unix_ms()).await;
+        begun.map_err(|error| error.to_string())?;
         self.on_the_way.add(TextOnTheWay { batch, text, pid: agent.pid });
         Ok(())
     }
@@ -80,30 +87,50 @@ impl Clerk {
         Mark { transcript_path, offset, agent_pid: Some(agent.pid) }
     }
 
-    async fn record(&self, order: Effect) {
-        let done = match &order {
-            Effect::RecordDelivered { batch, proof, prompt } => {
+    /// A record that is lost would leave policy and database of two minds for ever: it is tried until it is stored, and
+    /// later orders wait behind it. `None`: the daemon stopped before; the next one finds the batch in flight.
+    async fn record(&self, order: Effect) -> Option<()> {
+        self.note(&order);
+        let now = unix_ms();
+        let attempt = || self.store(&order, now);
+        let done = until_done("record", InboxError::may_pass, stopped(&self.events), attempt).await?;
+        if let Err(error) = done {
+            tracing::error!(event = "inbox.failed", order = ?order, %error);
+        }
+        Some(())
+    }
+
+    fn note(&self, order: &Effect) {
+        match order {
+            Effect::RecordDelivered { batch, proof, .. } => {
                 self.on_the_way.remove(*batch);
                 tracing::info!(event = "batch.delivered", %batch, proof = proof.word());
-                self.inbox.delivered(*batch, *proof, prompt.clone(), unix_ms()).await
             }
             Effect::RecordUncertain { batch, reason } => {
                 tracing::warn!(event = "batch.uncertain", %batch, %reason);
-                self.inbox.uncertain(*batch, reason.clone()).await
             }
             Effect::RecordRequeued { batch, typed } => {
                 self.on_the_way.remove(*batch);
                 tracing::info!(event = "batch.requeued", %batch, typed);
-                ignore_unknown(self.inbox.requeued(*batch).await, *typed)
             }
             Effect::RecordFailed { message, reason } => {
                 tracing::warn!(event = "message.failed", %message, %reason);
-                self.inbox.failed(*message, reason.clone()).await
             }
+            _ => {}
+        }
+    }
+
+    async fn store(&self, order: &Effect, now: UnixMs) -> Result<(), InboxError> {
+        match order {
+            Effect::RecordDelivered { batch, proof, prompt } => {
+                self.inbox.delivered(*batch, *proof, prompt.clone(), now).await
+            }
+            Effect::RecordUncertain { batch, reason } => self.inbox.uncertain(*batch, reason.clone()).await,
+            Effect::RecordRequeued { batch, typed } => {
+                ignore_unknown(self.inbox.requeued(*batch).await, *typed)
+            }
+            Effect::RecordFailed { message, reason } => self.inbox.failed(*message, reason.clone()).await,
             _ => Ok(()),
-        };
-        if let Err(error) = done {
-            tracing::error!(event = "inbox.failed", order = ?order, %error);
         }
     }
 }
@@ -117,7 +144,7 @@ fn ignore_unknown(done: Result<(), InboxError>, typed: bool) -> Result<(), Inbox
 }
 
 /// The prompt that a batch becomes.
-pub fn text_of(bodies: &[Body], clock: &Clock) -> Arc<str> {
+fn text_of(bodies: &[Body], clock: &Clock) -> Arc<str> {
     let parts: Vec<Part<'_>> = bodies
         .iter()
         .map(|body| Part {
@@ -129,3 +156,6 @@ pub fn text_of(bodies: &[Body], clock: &Clock) -> Arc<str> {
         .collect();
     compose(&parts, &|at| clock.utc_offset_at(at)).into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The texts of batches between paste and receipt.
 //!
 //! Policy knows a batch by its number; the box on the screen, the hook's prompt and the transcript show its text. This
-//! is where the two meet. It is in memory only: after a restart the texts are composed again from the inbox.
+//! is where the two meet. It is in memory only: after a restart the texts are read from the batches' rows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,12 +1,19 @@
 //! Publishes turns and alerts. A turn that waits for its transcript holds up later turns, never an alert.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use ccmux_policy::{AlertKind, Effect, Event};
-use ccmux_wire::id::{MessageId, PromptId, SessionId};
+use ccmux_wire::id::{MessageId, PromptId, Seq, SessionId};
+use ccmux_wire::receipt::MessageState;
 use tokio::sync::mpsc;
 
 use super::on_the_way::PutAway;
-use crate::inbox::Inbox;
-use crate::turns::{TurnOrder, Turns};
+use crate::inbox::{Inbox, InboxError, passes, stopped, until_done};
+use crate::turns::store::StoreError;
+use crate::turns::{TurnOrder, Turns, TurnsError};
+
+/// An answer whose delivery is not recorded yet waits for it, but later turns not for ever.
+const TRIES_IF_EARLY: u32 = 8;
 
 /// The task.
 #[derive(Debug)]
@@ -24,33 +31,40 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// Runs until nobody orders any more.
+    /// Runs until nobody orders any more, or the daemon stops while a database refuses.
     pub async fn run(mut self) {
         let (turn_orders, waiting) = mpsc::unbounded_channel();
         let publisher = Publisher {
             orders: waiting,
-            events: self.events,
+            events: self.events.clone(),
             turns: self.turns.clone(),
             inbox: self.inbox.clone(),
         };
         let publisher = tokio::spawn(publisher.run());
         while let Some(order) = self.orders.recv().await {
             match order {
-                Effect::Alert { kind, session, messages, message } => {
-                    alert(&self.turns, &self.inbox, kind, session, messages, message).await;
-                }
-                Effect::TellDraftLost => {
-                    let what =
-                        format!("a draft that was put away did not come back: {}", self.put_away.text());
-                    tell(&self.turns, &self.inbox, AlertKind::Stuck, None, Vec::new(), what).await;
-                }
-                turn => {
-                    let _ = turn_orders.send(turn);
-                }
+                Effect::PublishTurn { .. } => drop(turn_orders.send(order)),
+                other => tokio::select! {
+                    () = self.say(other) => {}
+                    () = stopped(&self.events) => break,
+                },
             }
         }
         drop(turn_orders);
         let _ = publisher.await;
+    }
+
+    async fn say(&self, order: Effect) {
+        match order {
+            Effect::Alert { kind, session, messages, message } => {
+                alert(&self.turns, &self.inbox, kind, session, messages, message).await;
+            }
+            Effect::TellDraftLost => {
+                let what = format!("a draft that was put away did not come back: {}", self.put_away.text());
+                tell(&self.turns, &self.inbox, AlertKind::Stuck, None, Vec::new(), what).await;
+            }
+            _ => {}
+        }
     }
 }
 
@@ -96,36 +110,85 @@ struct Publisher {
 impl Publisher {
     async fn run(mut self) {
         while let Some(order) = self.orders.recv().await {
-            let Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } = order else {
-                continue;
-            };
-            let in_reply_to = self.inbox.reply_to(in_reply_to).await.unwrap_or_default();
-            let order =
-                TurnOrder { session: session.clone(), prompt: prompt.clone(), in_reply_to, interrupted };
-            match self.turns.publish(order).await {
-                Ok(Some(seq)) => {
-                    tracing::info!(event = "turn.published", %session, %seq);
-                    if let Err(error) = self.inbox.answered(answers, seq).await {
-                        tracing::error!(event = "inbox.failed", %error);
-                    }
-                    let _ = self.events.send(Event::TurnPublished { session, seq }).await;
+            if let Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } = order {
+                let order = TurnOrder { session, prompt, in_reply_to: Vec::new(), interrupted };
+                if self.publish(order, in_reply_to, answers).await.is_none() {
+                    return;
                 }
-                Ok(None) => self.answered_before(&session, prompt.as_ref(), answers).await,
-                Err(error) => tracing::error!(event = "turn.failed", %session, %error),
+            }
+        }
+    }
+
+    /// A turn that is not stored now is stored later: what Claude said would be lost otherwise. `None`: the daemon
+    /// stopped before.
+    async fn publish(
+        &self,
+        mut order: TurnOrder,
+        in_reply_to: Vec<MessageId>,
+        answers: Vec<MessageId>,
+    ) -> Option<()> {
+        let names = || self.inbox.reply_to(in_reply_to.clone());
+        let names = until_done("reply to", InboxError::may_pass, stopped(&self.events), names).await?;
+        order.in_reply_to = names.unwrap_or_default();
+        let session = order.session.clone();
+        let publish = || self.turns.publish(order.clone());
+        match until_done("publish turn", is_store, stopped(&self.events), publish).await? {
+            Ok(Some(seq)) => {
+                tracing::info!(event = "turn.published", %session, %seq);
+                let answered = self.answered(answers, seq).await;
+                let _ = self.events.send(Event::TurnPublished { session, seq }).await;
+                answered
+            }
+            Ok(None) => self.answered_before(&session, order.prompt.as_ref(), answers).await,
+            Err(error) => {
+                tracing::error!(event = "turn.failed", %session, %error);
+                Some(())
             }
         }
     }
 
     /// The turn was published before its messages had their receipt: that line is their answer.
-    async fn answered_before(&self, session: &SessionId, prompt: Option<&PromptId>, answers: Vec<MessageId>) {
+    async fn answered_before(
+        &self,
+        session: &SessionId,
+        prompt: Option<&PromptId>,
+        answers: Vec<MessageId>,
+    ) -> Option<()> {
         tracing::debug!(event = "turn.nothing_new", %session);
         if answers.is_empty() {
-            return;
+            return Some(());
         }
-        if let Ok(Some(seq)) = self.turns.last_turn_of(session, prompt).await
-            && let Err(error) = self.inbox.answered(answers, seq).await
-        {
-            tracing::error!(event = "inbox.failed", %error);
+        let read = || self.turns.last_turn_of(session, prompt);
+        match until_done("read turn", is_store, stopped(&self.events), read).await? {
+            Ok(Some(seq)) => self.answered(answers, seq).await,
+            Ok(None) => Some(()),
+            Err(error) => {
+                tracing::error!(event = "turn.failed", %session, %error);
+                Some(())
+            }
         }
     }
+
+    async fn answered(&self, answers: Vec<MessageId>, seq: Seq) -> Option<()> {
+        let answered = || self.inbox.answered(answers.clone(), seq);
+        let early = AtomicU32::new(0);
+        let may_pass = |error: &InboxError| {
+            error.may_pass() || (is_early(error) && early.fetch_add(1, Relaxed) < TRIES_IF_EARLY)
+        };
+        let done = until_done("answered", may_pass, stopped(&self.events), answered).await?;
+        if let Err(error) = done {
+            tracing::error!(event = "inbox.failed", %error);
+        }
+        Some(())
+    }
+}
+
+/// The database's trouble; a transcript's does not pass.
+fn is_store(error: &TurnsError) -> bool {
+    matches!(error, TurnsError::Store(StoreError::Sqlite { source, .. }) if passes(source))
+}
+
+/// The clerk may be about to record the delivery that comes before the answer.
+fn is_early(error: &InboxError) -> bool {
+    matches!(error, InboxError::Illegal { from: MessageState::InFlight, .. })
 }

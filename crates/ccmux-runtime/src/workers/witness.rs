@@ -6,7 +6,7 @@ use ccmux_wire::id::{BatchId, PromptId};
 use tokio::sync::mpsc;
 
 use super::on_the_way::OnTheWay;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, InboxError, stopped, until_done};
 use crate::prompt::{contains_prompt, same_prompt};
 use crate::turns::{Mark, Turns};
 
@@ -26,13 +26,15 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Runs until nobody orders any more. Every order is answered.
+    /// Runs until nobody orders any more. Every order is answered while somebody listens.
     pub async fn run(mut self) {
         while let Some(order) = self.orders.recv().await {
             let Effect::FindInTranscript { batch } = order else {
                 continue;
             };
-            let (found, prompt) = self.search(batch).await;
+            let Some((found, prompt)) = self.search(batch).await else {
+                return;
+            };
             tracing::debug!(event = "batch.searched", %batch, ?found);
             if self.events.send(Event::TranscriptSearched { batch, found, prompt }).await.is_err() {
                 return;
@@ -40,12 +42,16 @@ impl Witness {
         }
     }
 
-    async fn search(&self, batch: BatchId) -> (Found, Option<PromptId>) {
-        let unreadable = (Found::Unreadable, None);
+    /// `None`: the daemon stopped before the database answered.
+    async fn search(&self, batch: BatchId) -> Option<(Found, Option<PromptId>)> {
+        let unreadable = Some((Found::Unreadable, None));
         let Some(known) = self.on_the_way.get(batch) else {
             return unreadable;
         };
-        let Ok(Some(row)) = self.inbox.batch(batch).await else {
+        // A database that is locked for a while says nothing about the transcript.
+        let read = || self.inbox.batch(batch);
+        let row = until_done("read batch", InboxError::may_pass, stopped(&self.events), read).await?;
+        let Ok(Some(row)) = row else {
             return unreadable;
         };
         let Some(path) = row.mark.transcript_path else {
@@ -53,6 +59,6 @@ impl Witness {
         };
         let mark = Mark { path, offset: row.mark.offset };
         let same = |reported: &str, ours: &str| same_prompt(ours, reported);
-        self.turns.find_batch(mark, known.text.to_string(), same, contains_prompt).await
+        Some(self.turns.find_batch(mark, known.text.to_string(), same, contains_prompt).await)
     }
 }

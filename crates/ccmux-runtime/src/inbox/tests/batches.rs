@@ -29,7 +29,7 @@ async fn a_message_goes_from_accepted_to_answered() {
     let inbox = &daemon.opened.inbox;
     let id = daemon.accept("hi").await;
     let mark = Mark { transcript_path: Some("/t.jsonl".into()), offset: 42, agent_pid: Some(7) };
-    inbox.begin_batch(BatchId(1), vec![id], mark.clone(), UnixMs(100)).await.unwrap();
+    inbox.begin_batch(BatchId(1), vec![id], "hi".into(), mark.clone(), UnixMs(100)).await.unwrap();
     inbox.pasted(BatchId(1), UnixMs(200)).await.unwrap();
     assert_eq!((daemon.state(id).await, inbox.queue().messages), (MessageState::InFlight, 1));
     deliver(&daemon, 1, Proof::Hook).await.unwrap();
@@ -112,6 +112,25 @@ async fn a_batch_found_in_flight_counts_as_pasted() {
     assert_eq!(daemon.opened.inbox.queue().messages, 3);
     daemon.opened.inbox.requeued(BatchId(1)).await.unwrap();
     assert!(daemon.opened.inbox.bodies(vec![a]).await.unwrap()[0].redelivered);
+}
+
+#[tokio::test]
+async fn the_pasted_text_is_kept_over_a_restart_until_the_batch_is_decided() {
+    let place = Place::new();
+    let daemon = place.open();
+    let (a, b) = (daemon.accept("a").await, daemon.accept("b").await);
+    daemon.begin(1, &[a]).await.unwrap();
+    daemon.begin(2, &[b]).await.unwrap();
+    std::mem::forget(daemon);
+    let daemon = place.open();
+    let inbox = &daemon.opened.inbox;
+    let text = async |batch| inbox.batch(BatchId(batch)).await.unwrap().unwrap().text;
+    assert_eq!(&*text(1).await, "[10:00 x] hi");
+    inbox.requeued(BatchId(1)).await.unwrap();
+    inbox.uncertain(BatchId(2), "nobody knows").await.unwrap();
+    assert_eq!((&*text(1).await, &*text(2).await), ("", "[10:00 x] hi"));
+    deliver(&daemon, 2, Proof::Hook).await.unwrap();
+    assert_eq!(&*text(2).await, "");
 }
 
 #[tokio::test]
