@@ -21,7 +21,7 @@ struct Delivered {
 }
 
 /// What a turn's end publishes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The prompt that began it.
     pub prompt: Option<PromptId>,

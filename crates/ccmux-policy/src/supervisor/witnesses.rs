@@ -128,14 +128,8 @@ impl Supervisor {
         let receipt_awaited = self.flight.as_ref().is_some_and(Flight::was_entered);
         match self.evidence.activity(now) {
             Activity::Idle if !receipt_awaited => {
-                let catching_up = self.turns.is_catching_up();
                 if let Some(ended) = self.turns.idle(self.evidence.background_shell(), now.mono) {
-                    let rest = catching_up && ended.prompt.is_some();
                     self.publish(ended, true);
-                    if rest {
-                        // Whatever else ended without a daemon answers nobody.
-                        self.publish(Ended::default(), true);
-                    }
                 }
             }
             _ => self.turns.not_idle(),
