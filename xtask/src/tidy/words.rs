@@ -38,7 +38,7 @@ fn in_line(file: &TextFile, (number, line): (usize, &str)) -> Vec<Finding> {
     findings
 }
 
-/// Whether the place stands there as a path of its own, not inside a longer one like `~/work/`.
+/// Whether the place stands there as a path of its own, not inside a longer one below the home folder.
 fn names_place(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(at, _)| {
         let before = line[..at].chars().next_back();
