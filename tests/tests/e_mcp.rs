@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -39,20 +38,6 @@ fn results(turn: &Value) -> Vec<(bool, String)> {
     let blocks = turn["turn"].as_array().into_iter().flatten();
     let results = blocks.filter(|block| block["type"] == "tool_result");
     results.map(|block| (block["is_error"] == true, block["content"].to_string())).collect()
-}
-
-/// Claude's executable; without the registry this fails in CI and is skipped elsewhere.
-fn claude_or_skip() -> Option<PathBuf> {
-    match claude::installed() {
-        Ok(claude) => Some(claude),
-        Err(why) if std::env::var_os("CI").is_some() => {
-            panic!("Claude Code can't be installed from npm: {why}")
-        }
-        Err(why) => {
-            println!("skipped: Claude Code can't be installed from npm ({why})");
-            None
-        }
-    }
 }
 
 #[test]
@@ -127,7 +112,7 @@ fn a6_the_daemon_stops_in_time_with_streams_open() {
 
 /// One call, an error, and the same in Claude's default mode: no dialog may come up.
 fn real_claude_answers(settings: &str, default_mode: bool) {
-    let Some(claude) = claude_or_skip() else { return };
+    let Some(claude) = claude::or_skip() else { return };
     let mut settings = settings.to_owned();
     if default_mode {
         settings.push_str(&format!("\n[agent]\ncommand = \"{}\"\n", claude.display()));

@@ -18,20 +18,8 @@ use time::format_description::well_known::Rfc3339;
 /// The latest that a turn may come after its Stop hook.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Claude's executable, or nothing where it can't be had.
-fn claude() -> Option<PathBuf> {
-    match claude::installed() {
-        Ok(path) => Some(path),
-        Err(why) if std::env::var_os("CI").is_some() => panic!("Claude can't be installed from npm: {why}"),
-        Err(why) => {
-            println!("skipped: Claude Code can't be installed from npm ({why})");
-            None
-        }
-    }
-}
-
 fn ready() -> Option<House> {
-    let house = House::with_claude(&claude()?);
+    let house = House::with_claude(&claude::or_skip()?);
     // The log then tells when a hook came.
     house.write_settings("[log]\nlevel = \"debug\"\n");
     house.start();

@@ -2,7 +2,6 @@
 //! a killed agent. The model is a mock on loopback; what it got as prompt is what counts.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ccmux_tests::claude;
@@ -10,23 +9,9 @@ use ccmux_tests::doors::{kinds_of, text_of};
 use ccmux_tests::house::House;
 use ccmux_wire::status::StateWord;
 
-/// Claude's executable; without the registry this fails in CI and is skipped elsewhere.
-fn claude_or_skip() -> Option<PathBuf> {
-    match claude::installed() {
-        Ok(claude) => Some(claude),
-        Err(why) if std::env::var_os("CI").is_some() => {
-            panic!("Claude Code can't be installed from npm: {why}")
-        }
-        Err(why) => {
-            println!("skipped: Claude Code can't be installed from npm ({why})");
-            None
-        }
-    }
-}
-
 /// A house with the real Claude, ready.
 fn ready(settings: &str) -> Option<House> {
-    let house = House::with_claude(&claude_or_skip()?);
+    let house = House::with_claude(&claude::or_skip()?);
     house.write_settings(settings);
     house.start();
     house.wait_ready();
@@ -43,7 +28,7 @@ fn model_body(house: &House, before: usize) -> String {
 
 #[test]
 fn a1_f10_the_first_message_waits_for_the_prompt_box_and_then_goes_in() {
-    let Some(claude) = claude_or_skip() else { return };
+    let Some(claude) = claude::or_skip() else { return };
     let house = House::with_claude(&claude);
     house.start();
     let receipt = house.send("delivered", "say: written before the box was there");
@@ -184,7 +169,7 @@ fn c6_no_dialog_is_ever_typed_into_and_why_names_it() {
 
 #[test]
 fn c6_f27_a_trust_dialog_gets_no_key_and_is_named() {
-    let Some(claude) = claude_or_skip() else { return };
+    let Some(claude) = claude::or_skip() else { return };
     let house = House::with_claude(&claude);
     let state = std::fs::read_to_string(house.home().join(".claude.json")).unwrap();
     std::fs::write(house.home().join(".claude.json"), state.replace("hasTrustDialogAccepted", "other"))
