@@ -26,7 +26,7 @@ impl Supervisor {
         self.evidence = Evidence::default();
         self.turns.not_idle();
         self.box_seen = false;
-        self.hooks_heard = false;
+        (self.hooks_heard, self.unhooked_since) = (false, None);
         self.outdate(now);
         if self.lifecycle.restarts() > 0 {
             self.alert(AlertKind::AgentRestarted, format!("the agent runs again (pid {pid})"));

@@ -199,7 +199,7 @@ impl<T: Terminal> Starter<T> {
         tracing::info!(event = "session.bound", %session);
         let transcript = self.turns.transcript_of(&session);
         if let Some(transcript) = &transcript
-            && let Err(error) = self.turns.set_cursor_to_end(&session, transcript).await
+            && let Err(error) = self.turns.take_up(&session, transcript).await
         {
             tracing::warn!(event = "transcript.refused", %session, %error);
         }

@@ -27,6 +27,7 @@ pub struct LineReader {
     /// The current line is too long; its bytes are thrown away.
     skipping: bool,
     limit: usize,
+    bytes_read: u64,
 }
 
 /// What comes next.
@@ -57,8 +58,8 @@ impl LineReader {
     }
 
     fn with_limit(file: File, offset: u64, limit: usize) -> Self {
-        let (buffer, taken, scanned, skipping) = (Vec::new(), 0, 0, false);
-        Self { file, buffer, taken, line_start: offset, read_from: offset, scanned, skipping, limit }
+        let (buffer, taken, scanned, skipping, bytes_read) = (Vec::new(), 0, 0, false, 0);
+        Self { file, buffer, taken, line_start: offset, read_from: offset, scanned, skipping, limit, bytes_read }
     }
 
     /// The end of the last whole line.
@@ -66,9 +67,9 @@ impl LineReader {
         self.line_start
     }
 
-    /// The file being read.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// How much was read of the file.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// The next whole line, or that there is none yet.
@@ -135,6 +136,7 @@ impl LineReader {
         self.buffer.truncate(kept + *read.as_ref().unwrap_or(&0));
         let read = read?;
         self.read_from += read as u64;
+        self.bytes_read += read as u64;
         Ok(read)
     }
 }
