@@ -11,7 +11,8 @@ use crate::now::Now;
 
 impl Supervisor {
     pub(super) fn agent_found(&mut self, pid: i32, session: Option<SessionId>, now: Now) {
-        self.session = session;
+        // The state file may have named a later one already.
+        self.session = self.session.take().or(session);
         self.agent_started(pid, now);
     }
 

@@ -58,7 +58,9 @@ impl Supervisor {
 
     pub(super) fn bind(&mut self, session: &SessionId) {
         if self.session.as_ref() != Some(session) {
-            if let Some(unfinished) = self.turns.left() {
+            if self.session.is_some()
+                && let Some(unfinished) = self.turns.left()
+            {
                 self.publish(unfinished, true);
             }
             self.session = Some(session.clone());

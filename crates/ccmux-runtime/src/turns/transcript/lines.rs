@@ -11,10 +11,34 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// What lines are read from.
+pub trait Source {
+    /// Fills the buffer from `offset` on, as far as there is something; says how far.
+    ///
+    /// # Errors
+    /// What reading says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+}
+
+impl Source for &[u8] {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+}
+
 /// Reads a file line by line; after [`Next::End`] it may be asked again.
 #[derive(Debug)]
-pub struct LineReader {
-    file: File,
+pub struct LineReader<S = File> {
+    file: S,
     /// Bytes read but not yet given out; those before `taken` were.
     buffer: Vec<u8>,
     taken: usize,
@@ -51,13 +75,13 @@ pub enum Next<'a> {
     },
 }
 
-impl LineReader {
+impl<S: Source> LineReader<S> {
     /// Reads from `offset` on.
-    pub fn new(file: File, offset: u64) -> Self {
+    pub fn new(file: S, offset: u64) -> Self {
         Self::with_limit(file, offset, MAX_LINE_BYTES)
     }
 
-    fn with_limit(file: File, offset: u64, limit: usize) -> Self {
+    fn with_limit(file: S, offset: u64, limit: usize) -> Self {
         let (buffer, taken, scanned, skipping, bytes_read) = (Vec::new(), 0, 0, false, 0);
         Self { file, buffer, taken, line_start: offset, read_from: offset, scanned, skipping, limit, bytes_read }
     }

@@ -23,7 +23,9 @@ pub mod scan;
 pub use find::{Compare, Wanted, find_batch};
 pub use open::{TranscriptError, open_transcript};
 pub use read::{Cursor, Read, TranscriptReader, TurnRequest};
-pub use scan::{TurnBody, same_words, text_of};
+pub use scan::{TurnBody, same_words, text_of, turns_in};
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

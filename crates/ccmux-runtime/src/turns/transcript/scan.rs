@@ -16,7 +16,8 @@ use ccmux_wire::id::PromptId;
 use ccmux_wire::output::TurnSource;
 use serde_json::Value;
 
-use super::line::{AssistantLine, Line, UserLine, block_text};
+use super::line::{AssistantLine, Line, UserLine, block_text, parse_line};
+use super::lines::{LineReader, Next};
 
 /// A turn bigger than this (in bytes of its lines) is cut, and marked partial.
 const MAX_TURN_BYTES: u64 = 128 * 1024 * 1024;
@@ -229,6 +230,26 @@ impl TurnScan {
         }
         self.finish()
     }
+}
+
+/// The turns that a whole transcript holds, whatever bytes it is made of: what property tests and the fuzzer call.
+pub fn turns_in(transcript: &[u8]) -> Vec<TurnBody> {
+    let mut lines = LineReader::new(transcript, 0);
+    let (mut turns, mut scan) = (Vec::new(), TurnScan::before_any_prompt());
+    // A slice can't fail to be read.
+    while let Ok(next) = lines.next_line() {
+        let (mut line, length) = match next {
+            Next::Line { bytes, .. } => (parse_line(bytes), bytes.len() as u64),
+            Next::TooLong | Next::StillLong => continue,
+            Next::End { .. } => break,
+        };
+        if scan.feed(&mut line, length) == Fed::Over {
+            turns.extend(std::mem::replace(&mut scan, TurnScan::begun_by(&line)).finish());
+            scan.feed(&mut line, length);
+        }
+    }
+    turns.extend(scan.finish());
+    turns
 }
 
 /// Equal but for white space: hooks and transcripts trim differently.
