@@ -112,7 +112,7 @@ impl TurnScan {
 
     /// That prompt began it, alone or together with others.
     pub fn is_of(&self, prompt: &PromptId) -> bool {
-        self.prompts.contains(prompt)
+        self.prompts.contains(prompt) || self.body.prompt_id.as_ref() == Some(prompt)
     }
 
     /// Takes the next line, which has that many bytes in the file, unless it begins another turn.
