@@ -82,6 +82,7 @@ fn part<'a>(label: &'a str, content: &'a str) -> Part<'a> {
 }
 
 proptest! {
+    /// Field fault 4.
     #[test]
     fn no_forbidden_character_leaves_the_sanitiser(raw in hostile()) {
         let text = sanitise(&raw);
@@ -99,12 +100,14 @@ proptest! {
         prop_assert_eq!(sanitise(&once), once);
     }
 
+    /// Field fault 5.
     #[test]
     fn a_sanitised_text_never_ends_in_a_backslash_or_a_newline(raw in hostile()) {
         let text = sanitise(&raw);
         prop_assert!(!text.ends_with(['\\', '\n']), "{:?}", text);
     }
 
+    /// Field fault 6.
     #[test]
     fn no_content_forges_a_head(contents in prop::collection::vec(hostile(), 1..6)) {
         let contents: Vec<String> = contents.iter().map(|raw| sanitise(raw)).collect();
@@ -150,6 +153,7 @@ proptest! {
     }
 }
 
+/// Field faults 4, 6.
 #[test]
 fn every_kind_of_newline_becomes_one() {
     assert_eq!(
@@ -158,11 +162,13 @@ fn every_kind_of_newline_becomes_one() {
     );
 }
 
+/// Field faults 3, 4.
 #[test]
 fn controls_go_and_tabs_become_blanks() {
     assert_eq!(sanitise("a\0\u{1b}[31m\u{7f}\u{9b}b\tc"), "a[31mb    c");
 }
 
+/// Field fault 11.
 #[test]
 fn invisible_characters_go() {
     assert_eq!(
@@ -194,6 +200,7 @@ fn joiners_stay_where_claude_keeps_them() {
     }
 }
 
+/// Field fault 11.
 #[test]
 fn joiners_go_where_claude_drops_them() {
     assert_eq!(sanitise("a\u{200d}b 😀\u{200d}a 1\u{fe0f}2 漢\u{e0100}"), "ab 😀a 12 漢");
@@ -205,6 +212,7 @@ fn text_is_composed() {
     assert_eq!(sanitise("e\u{301} \u{1112}\u{1161}\u{11ab} \u{f900}"), "é 한 豈");
 }
 
+/// Field fault 5.
 #[test]
 fn a_backslash_at_the_end_gets_a_blank() {
     assert_eq!(sanitise("a\\"), "a\\ ");
