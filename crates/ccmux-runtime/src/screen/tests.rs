@@ -210,6 +210,33 @@ fn a_blank_more_or_less_in_a_row_is_foreign() {
     assert_eq!(holds("[10:00 x] a🎉b", "[10:00 x] ab"), BoxHolds::Foreign);
 }
 
+/// Field fault 11. Measured on all code points of the first two planes, each between letters and before a joiner.
+#[test]
+fn what_tables_disagree_about_is_ours_all_the_same() {
+    let holds = |shown: &str, ours: &str| {
+        let ansi = format!("{0}\n❯\u{a0}[10:00 x] {shown}\n{0}\n  status", rule(60));
+        box_holds(classify(&rules(), &ansi).prompt_box.as_ref(), &format!("[10:00 x] {ours}"))
+    };
+    assert_eq!(
+        holds("ab", "a\u{2f06d}b"),
+        BoxHolds::Ours,
+        "between two extensions of CJK nothing is assigned"
+    );
+    assert_eq!(
+        holds("ab", "a\u{2ebf0}b"),
+        BoxHolds::Ours,
+        "an extension that is younger than many a terminal"
+    );
+    assert_eq!(holds("ab", "a\u{a7db}b"), BoxHolds::Ours, "a letter that is younger than many a terminal");
+    assert_eq!(holds("ab", "a\u{d3a}b"), BoxHolds::Ours, "a letter that tmux 3.3a leaves out");
+    assert_eq!(holds("ab", "a\u{3098}b"), BoxHolds::Ours, "a hole among the kana");
+    assert_eq!(holds("ab", "a\u{20000}b"), BoxHolds::Foreign);
+    assert_eq!(holds("ab", "a\u{3042}b"), BoxHolds::Foreign);
+    let (keys, letters) = ("1\u{20e3} ".repeat(30), "a\u{20e3} ".repeat(30));
+    assert_eq!(wrap::row_count(keys.trim_end(), 30), 3, "two columns and a blank each");
+    assert_eq!(wrap::row_count(letters.trim_end(), 30), 3, "Claude makes no difference");
+}
+
 /// Field fault 13.
 #[test]
 fn an_empty_box_a_placeholder_and_no_box_hold_nothing() {
