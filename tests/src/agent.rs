@@ -39,6 +39,23 @@ impl House {
         pid
     }
 
+    /// A second agent in a window of its own: the program, the arguments and the variables of the owned one, with or without
+    /// its token. Its pane.
+    pub fn another_agent(&self, with_token: bool) -> String {
+        let read = |name: &str| fs::read(format!("/proc/{}/{name}", self.agent_pid())).unwrap();
+        let split = |bytes: Vec<u8>| {
+            let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+            parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect::<Vec<_>>()
+        };
+        let mut command = vec!["env".to_owned(), "-i".to_owned()];
+        let variables = split(read("environ")).into_iter();
+        command.extend(variables.filter(|entry| with_token || !entry.starts_with("CCMUX_SESSION_TOKEN=")));
+        command.extend(split(read("cmdline")));
+        let proj = self.proj();
+        let window = ["new-window", "-d", "-P", "-F", "#{pane_id}", "-c", proj.to_str().unwrap()];
+        self.tmux(&[&window[..], &command.iter().map(String::as_str).collect::<Vec<_>>()].concat())
+    }
+
     /// Processes in all panes of the house's server.
     pub fn pane_pids(&self) -> Vec<i32> {
         self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"])

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -315,26 +314,6 @@ fn d3_a_human_prompt_is_a_turn_in_reply_to_nobody() {
     assert_eq!(turn["in_reply_to"], serde_json::json!([]));
 }
 
-/// The arguments and variables of the running agent, for another one.
-fn as_the_agent(house: &House, with_token: bool) -> Vec<String> {
-    let read = |name: &str| fs::read(format!("/proc/{}/{name}", house.agent_pid())).unwrap();
-    let split = |bytes: Vec<u8>| {
-        bytes
-            .split(|byte| *byte == 0)
-            .filter(|part| !part.is_empty())
-            .map(|part| String::from_utf8_lossy(part).into_owned())
-            .collect::<Vec<_>>()
-    };
-    let mut command = vec!["env".to_owned(), "-i".to_owned()];
-    command.extend(
-        split(read("environ"))
-            .into_iter()
-            .filter(|entry| with_token || !entry.starts_with("CCMUX_SESSION_TOKEN=")),
-    );
-    command.extend(split(read("cmdline")));
-    command
-}
-
 /// Acceptance D4. Field fault 24.
 #[test]
 fn d4_f24_another_agent_of_the_same_user_is_never_published() {
@@ -342,14 +321,7 @@ fn d4_f24_another_agent_of_the_same_user_is_never_published() {
         let house = House::builder().ready();
         let subscriber = house.subscribe();
         let (own, session) = (house.agent_pid(), house.status().session);
-        let command = as_the_agent(&house, with_token);
-        let pane = house.tmux(
-            &[
-                &["new-window", "-d", "-P", "-F", "#{pane_id}", "-c", house.proj().to_str().unwrap()][..],
-                &command.iter().map(String::as_str).collect::<Vec<_>>(),
-            ]
-            .concat(),
-        );
+        let pane = house.another_agent(with_token);
         let foreign = |what: &str| house.tmux(&["capture-pane", "-p", "-t", &pane]).contains(what);
         house.wait_until("the other agent's prompt box", || foreign("❯\u{a0}"));
         house.tmux(&["send-keys", "-t", &pane, "-l", "say: foreign words"]);

@@ -16,6 +16,8 @@ use crate::screen::{BoxHolds, ScreenClass, Seen};
 
 /// A state file follows a hook within 0.2 s (F 61); after this it is believed again.
 const FILE_FOLLOWS_WITHIN_MS: u64 = 2_000;
+/// After the last Stop hook Claude is idle at once; what is busy for longer goes on.
+const STOP_FOLLOWED_WITHIN_MS: u64 = 1_000;
 /// Without a state file, a screen that is ready for that long ends a hook's "busy".
 const SCREEN_BELIEVED_AFTER_MS: u64 = 1_000;
 /// Looks further apart than that say nothing about the time between them.
@@ -195,6 +197,17 @@ impl Evidence {
     /// Since when every look showed an empty prompt box.
     pub fn box_empty_since(&self) -> Option<Mono> {
         self.box_empty_since
+    }
+
+    /// The state file said busy until now, although a Stop came longer ago than the file takes to follow.
+    pub fn outlasted_stop(&self, now: Now) -> bool {
+        let over_for = now.mono.since(self.hook_at);
+        self.file == FileState::Busy && self.hook == HookWord::Over && over_for > STOP_FOLLOWED_WITHIN_MS
+    }
+
+    /// Neither hooks nor a state file: only the screen tells.
+    pub fn is_unwitnessed(&self) -> bool {
+        self.file == FileState::Absent && self.hook == HookWord::Nothing
     }
 
     /// A background shell still runs.

@@ -2,6 +2,11 @@
 //!
 //! One prompt can make several Stops, share one, or end without any (F 28 to 32): a turn ends by a Stop of its prompt,
 //! or by Claude having been idle for 2 s since without one.
+//!
+//! ```text
+//! a daemon returns ─► open, catching up ─► idle for 300 ms ─► the known prompt's turn, then whatever ended besides
+//! a prompt, busy   ─► open              ─► its Stop, or idle for 2 s ─► its turn
+//! ```
 
 use ccmux_wire::id::{MessageId, PromptId};
 
@@ -105,20 +110,37 @@ impl Turns {
         answered
     }
 
-    /// The API failed: an alert, no turn; its messages are delivered, not answered.
+    /// The API failed: an alert, no turn; its messages are delivered, not answered. What ended without a daemon before it
+    /// is published all the same.
     pub fn failed(&mut self) {
         self.delivered.clear();
         self.unanswered.clear();
-        self.catching_up = false;
-        self.open = None;
+        self.open = self.catching_up.then_some(None);
         self.idle_since = None;
     }
 
-    /// Every witness says idle. Returns the turn that ended without a Stop, once that is certain.
+    /// Another turn ended, so what an earlier daemon left open is over: Claude runs one turn at a time. Returns it.
+    pub fn overtaken(&mut self, by: Option<&PromptId>) -> Option<Ended> {
+        let left = self.open.clone().flatten().filter(|left| self.catching_up && Some(left) != by)?;
+        let over = self.ended(Some(left), false);
+        self.catching_up = true;
+        Some(over)
+    }
+
+    /// Every witness says idle. Returns the turn that ended without a Stop, once that is certain; asked again, whatever
+    /// else ended without a daemon.
     pub fn idle(&mut self, background: bool, now: Mono) -> Option<Ended> {
         let prompt = self.open.clone()?;
         let since = *self.idle_since.get_or_insert(now);
-        (now.since(since) >= self.patience_ms()).then(|| self.ended(prompt, background))
+        if now.since(since) < self.patience_ms() {
+            return None;
+        }
+        let rest = self.catching_up && prompt.is_some();
+        let ended = self.ended(prompt, background);
+        if rest {
+            (self.open, self.catching_up, self.idle_since) = (Some(None), true, Some(since));
+        }
+        Some(ended)
     }
 
     /// No Stop is awaited for what ended without a daemon.
@@ -136,9 +158,10 @@ impl Turns {
         self.idle_since = None;
     }
 
-    /// A turn runs, or its Stop is awaited.
-    pub fn is_open(&self) -> bool {
-        self.open.is_some()
+    /// The session is left: its open turn is over.
+    pub fn left(&mut self) -> Option<Ended> {
+        let prompt = self.open.clone()?;
+        Some(self.ended(prompt, false))
     }
 
     /// When a missing Stop will be given up.

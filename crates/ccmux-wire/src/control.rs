@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::WIRE_VERSION;
 use crate::hook::HookFrame;
+use crate::id::SessionId;
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -48,6 +49,17 @@ pub enum Request {
     },
     /// The same stream as `output.sock`.
     Subscribe(Wish),
+    /// The older way of a hook to show a turn: published if the transcript does not show it within 2 s.
+    Broadcast(BroadcastRequest),
+}
+
+/// A turn as an older hook shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BroadcastRequest {
+    /// Whose; only the owned session's is taken.
+    pub session: SessionId,
+    /// Content blocks.
+    pub turn: Vec<Value>,
 }
 
 /// A message for the inbox.
@@ -156,6 +168,13 @@ mod tests {
             r#"{"v":1,"type":"hook","event":"Stop","token":"t","claude_pid":7,"payload":{"session_id":"s"}}"#;
         let frame: Frame = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&frame).unwrap(), line);
+    }
+
+    #[test]
+    fn the_older_broadcast_has_no_version() {
+        let line = r#"{"type":"broadcast","session":"s","turn":[{"type":"text","text":"hi"}]}"#;
+        let Request::Broadcast(shown) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
+        assert_eq!((shown.session.as_str(), shown.turn.len()), ("s", 1));
     }
 
     #[test]

@@ -93,6 +93,15 @@ pub enum Direction {
     Out,
 }
 
+/// Turns that were published since the daemon's start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnsStatus {
+    /// All of them.
+    pub published: u64,
+    /// Those that could not be completed from the transcript.
+    pub partial: u64,
+}
+
 /// Where the daemon's HTTP server listens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpStatus {
@@ -132,6 +141,9 @@ pub struct Status {
     pub degraded: Vec<String>,
     /// The last line on `output.sock`.
     pub last_seq: Option<Seq>,
+    /// What was published.
+    #[serde(default)]
+    pub turns: TurnsStatus,
     /// The daemon's process id.
     pub daemon_pid: i32,
     /// The daemon's version.

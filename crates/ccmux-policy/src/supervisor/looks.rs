@@ -35,11 +35,17 @@ impl Supervisor {
         if self.pending_look.is_some_and(|look| look.batch.is_none()) {
             self.taint_look();
         }
+        if self.evidence.is_unwitnessed() {
+            self.turns.not_idle();
+        }
     }
 
     /// A reason to look, never proof: a turn may have ended without a hook, a dialog may have opened.
     pub(super) fn pane_silent(&mut self, now: Now) {
         self.evidence.outdate(now);
+        if self.evidence.is_unwitnessed() {
+            self.turns.busy(); // What was written may have been a turn, and nothing else tells.
+        }
         self.ask_for_look(now);
     }
 

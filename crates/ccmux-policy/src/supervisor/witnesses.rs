@@ -12,6 +12,8 @@ use crate::turns::Ended;
 
 /// A turn waits that long for the receipt of its message, so that it can name it.
 const RECEIPT_BEFORE_TURN_MS: u64 = 700;
+/// No hook for that long, although Claude works, means that none comes.
+const HOOKS_SILENT_AFTER_MS: u64 = 600_000;
 
 /// A turn that ended before the receipt of the batch that began it.
 #[derive(Debug, Clone)]
@@ -26,27 +28,41 @@ impl Supervisor {
         if origin == Origin::Foreign {
             return; // The attention engine's business; it never touches the owned session.
         }
-        self.hooks_missed = 0;
-        self.hooks_heard = true;
-        let begins = matches!(fact, SessionFact::Started { .. });
-        if begins || self.session.is_none() {
+        (self.hooks_missed, self.unhooked_since) = (0, None);
+        if self.begins(&fact) || self.session.is_none() {
             self.bind(&session);
         }
         if self.session.as_ref() != Some(&session) {
             return;
         }
+        self.hooks_heard = true;
         match fact {
             SessionFact::Started { .. } => self.outdate(now),
             SessionFact::PromptSubmitted { prompt, batch } => self.prompt_submitted(prompt, batch, now),
             SessionFact::TurnEnded { prompt, background } => self.turn_ended(prompt, background, now),
-            SessionFact::TurnFailed { error, .. } => self.turn_failed(&error, now),
+            SessionFact::TurnFailed { prompt, error } => self.turn_failed(prompt.as_ref(), &error, now),
             SessionFact::DialogOpened { tool } => self.dialog_opened(tool, now),
             SessionFact::Ended { .. } => self.outdate(now),
         }
     }
 
+    /// The agent is in that session now. A prompt tells, too, while none of the known session's hooks was heard: it may
+    /// have been changed without a daemon.
+    fn begins(&self, fact: &SessionFact) -> bool {
+        match fact {
+            SessionFact::Started { .. } => true,
+            SessionFact::PromptSubmitted { .. } => !self.hooks_heard,
+            _ => false,
+        }
+    }
+
     pub(super) fn bind(&mut self, session: &SessionId) {
         if self.session.as_ref() != Some(session) {
+            if self.session.is_some()
+                && let Some(unfinished) = self.turns.left()
+            {
+                self.publish(unfinished, true);
+            }
             self.session = Some(session.clone());
             self.effects.push_back(Effect::BindSession { session: session.clone() });
         }
@@ -79,8 +95,15 @@ impl Supervisor {
     }
 
     fn publish_ended(&mut self, prompt: Option<PromptId>, background: bool) {
+        self.publish_overtaken(prompt.as_ref());
         let ended = self.turns.ended(prompt, background);
         self.publish(ended, false);
+    }
+
+    fn publish_overtaken(&mut self, by: Option<&PromptId>) {
+        if let Some(left) = self.turns.overtaken(by) {
+            self.publish(left, true);
+        }
     }
 
     /// A turn whose batch has its receipt now, or will not have it in time, is published.
@@ -98,9 +121,10 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn turn_failed(&mut self, error: &str, now: Now) {
+    pub(super) fn turn_failed(&mut self, prompt: Option<&PromptId>, error: &str, now: Now) {
         self.evidence.hook_over(now);
         self.taint_look();
+        self.publish_overtaken(prompt);
         self.turns.failed();
         self.alert(AlertKind::Failure, format!("the API failed in a turn: {error}"));
     }
@@ -113,8 +137,13 @@ impl Supervisor {
 
     pub(super) fn state_file(&mut self, state: FileState, now: Now) {
         match state {
-            FileState::Busy => self.turns.busy(),
+            FileState::Busy => {
+                self.note_unhooked(now);
+                self.turns.busy();
+            }
             FileState::Waiting(_) => self.turns.not_idle(),
+            // It went on after its Stop: another hook said so, or texts were queued, and no Stop need come (Esc).
+            FileState::Idle | FileState::Shell if self.evidence.outlasted_stop(now) => self.turns.busy(),
             FileState::Idle | FileState::Shell | FileState::Absent => {}
         }
         self.evidence.file_says(state, now);
@@ -124,11 +153,21 @@ impl Supervisor {
         }
     }
 
+    /// Claude works, and no hook told: after ten minutes of that people are told.
+    fn note_unhooked(&mut self, now: Now) {
+        let since = *self.unhooked_since.get_or_insert(now.mono);
+        if !self.told_unhooked && now.mono.since(since) >= HOOKS_SILENT_AFTER_MS {
+            self.told_unhooked = true;
+            let what = "hooks don't come: Claude has worked, and none was heard for 10 minutes";
+            self.alert(AlertKind::HooksSilent, what.to_owned());
+        }
+    }
+
     pub(super) fn advance_turns(&mut self, now: Now) {
         let receipt_awaited = self.flight.as_ref().is_some_and(Flight::was_entered);
         match self.evidence.activity(now) {
             Activity::Idle if !receipt_awaited => {
-                if let Some(ended) = self.turns.idle(self.evidence.background_shell(), now.mono) {
+                while let Some(ended) = self.turns.idle(self.evidence.background_shell(), now.mono) {
                     self.publish(ended, true);
                 }
             }

@@ -5,7 +5,7 @@
 //! | [`server`] | accepts, reads lines, checks who speaks and what they may ask |
 //! | [`principal`] | who speaks: owner, own session, foreign session |
 //! | [`hooks`] | a hook's frame → an event |
-//! | [`requests`] | `send`, `status`, `why`, `screen` |
+//! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //!
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
 

@@ -1,11 +1,11 @@
-//! What the user's client asks: `send`, `status`, `why`, `screen`.
+//! What the user's client asks: `send`, `status`, `why`, `screen`, and the older `broadcast`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::{Event, PolicyStatus};
 use ccmux_wire::channel::ChannelName;
-use ccmux_wire::control::{ErrorCode, Reply, SendRequest};
+use ccmux_wire::control::{BroadcastRequest, ErrorCode, Reply, SendRequest};
 use ccmux_wire::id::{MessageId, Seq};
 use ccmux_wire::receipt::{MessageState, Receipt};
 use ccmux_wire::status::{AgentStatus, ChannelStatus, McpStatus, Status, TmuxStatus, Why};
@@ -18,7 +18,7 @@ use crate::mcp::Door;
 use crate::recorder::Recorder;
 use crate::screen::plain_text;
 use crate::terminal::Terminal;
-use crate::turns::Turns;
+use crate::turns::{Offer, Turns};
 use crate::workers::starter::AgentNow;
 
 /// A look that was asked for is awaited that long.
@@ -140,6 +140,7 @@ impl<T: Terminal> Answers<T> {
             subscribers: u32::try_from(self.turns.broadcast().subscribers()).unwrap_or(u32::MAX),
             degraded: self.degraded(policy),
             last_seq: (last_seq > Seq(0)).then_some(last_seq),
+            turns: self.turns.counts(),
             daemon_pid: std::process::id().cast_signed(),
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
             mcp: McpStatus { port: self.mcp.port() },
@@ -174,6 +175,26 @@ impl<T: Terminal> Answers<T> {
             let _ = timeout(LOOK_WITHIN, looked).await;
         }
         policy.borrow().clone()
+    }
+
+    /// Takes a turn that an older hook shows. Answered at once: Claude waits for the hook. It has no token; the session's
+    /// id is what it must know.
+    pub fn broadcast(&self, shown: BroadcastRequest) -> Reply {
+        let owned = self.policy.borrow().session.clone();
+        if owned.as_ref() != Some(&shown.session) {
+            return Reply::refused(ErrorCode::NotAllowed, "the session is not the owned one");
+        }
+        let offer = match Offer::new(shown.session, shown.turn) {
+            Ok(offer) => offer,
+            Err(why) => return Reply::refused(ErrorCode::Rejected, why),
+        };
+        let turns = self.turns.clone();
+        tokio::spawn(async move {
+            if let Err(error) = turns.offer(offer).await {
+                tracing::error!(event = "turn.failed", %error);
+            }
+        });
+        Reply::ok()
     }
 
     /// The agent's screen as text.

@@ -6,6 +6,7 @@
 //! | [`store`] | `turns.db`: every line that was published, and the cursors |
 //! | [`broadcast`] | `output.sock`: the lines to every subscriber |
 //! | [`sessions`] | what is remembered of a session between two orders |
+//! | [`offer`] | turns that somebody else shows us, published if the transcript does not have them |
 //!
 //! ```text
 //! Stop hook ─► note_stop ─┐
@@ -18,20 +19,25 @@
 //! hook it was: only orders about the owned session may come here.
 
 pub mod broadcast;
+mod offer;
 pub mod sessions;
 pub mod store;
 pub mod transcript;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ccmux_policy::effect::AlertKind;
 use ccmux_policy::event::Found;
 use ccmux_wire::id::{PromptId, Seq, SessionId};
 use ccmux_wire::output::{Alert, ReplyTo};
+use ccmux_wire::status::TurnsStatus;
+use tokio::sync::Semaphore;
 
 use self::broadcast::{Broadcast, Line};
+pub use self::offer::Offer;
 use self::sessions::{Session, Sessions};
 use self::store::{NewTurn, Store, StoreError};
 use self::transcript::{
@@ -76,6 +82,8 @@ pub struct TurnOrder {
     pub in_reply_to: Vec<ReplyTo>,
     /// No Stop hook told of its end, so what one said earlier is about another turn.
     pub interrupted: bool,
+    /// Without a prompt: where the transcript ended when the order was given. What begins later is not meant.
+    pub until: Option<u64>,
 }
 
 /// Where a transcript ends at this moment.
@@ -108,6 +116,11 @@ struct Room {
     sessions: Sessions,
     /// Held from before a commit until after its lines were published, so that they go out in order of their numbers.
     publishing: Mutex<()>,
+    /// Turns since the daemon's start, and how many of them were partial.
+    published: AtomicU64,
+    partial: AtomicU64,
+    /// Turns that somebody shows and that are being considered.
+    offers: Semaphore,
 }
 
 impl Turns {
@@ -121,13 +134,30 @@ impl Turns {
         let broadcast = Broadcast::new(Arc::clone(&store), store.last_seq()?, settings.subscriber_bytes);
         let reader = TranscriptReader { projects_dir: settings.projects_dir };
         let sessions = Sessions::default();
-        let room = Room { reader, store, broadcast, sessions, publishing: Mutex::new(()) };
+        let (publishing, published, partial) = (Mutex::new(()), AtomicU64::new(0), AtomicU64::new(0));
+        let offers = Semaphore::new(offer::MAX_OFFERS);
+        let room = Room { reader, store, broadcast, sessions, publishing, published, partial, offers };
         Ok(Opened { turns: Self(Arc::new(room)), moved_aside })
     }
 
     /// For `output.sock` and for `subscribe` on `control.sock`; has `subscribers` and `last_seq` for `status`.
     pub fn broadcast(&self) -> &Broadcast {
         &self.0.broadcast
+    }
+
+    /// What was published since the daemon's start.
+    pub fn counts(&self) -> TurnsStatus {
+        TurnsStatus { published: self.0.published.load(Relaxed), partial: self.0.partial.load(Relaxed) }
+    }
+
+    /// Remembers that a turn runs, so that nobody takes it for one that ended.
+    pub fn note_prompt(&self, session: &SessionId, prompt: Option<&PromptId>) {
+        self.0.sessions.of(session).note_prompt(prompt);
+    }
+
+    /// Remembers that the API failed in it.
+    pub fn note_failure(&self, session: &SessionId) {
+        self.0.sessions.of(session).note_prompt(None);
     }
 
     /// Remembers what a Stop hook said, until the turn is published.
@@ -151,7 +181,7 @@ impl Turns {
         self.0.sessions.of(session).transcript()
     }
 
-    /// Reads a turn and publishes it. `None`: there was nothing new.
+    /// Reads a turn and publishes it, and before it what was not published yet. `None`: there was nothing new of it.
     ///
     /// Orders about one session are done one after the other, in the order of their calls; sessions don't wait for
     /// each other.
@@ -162,7 +192,7 @@ impl Turns {
         let session = self.0.sessions.of(&order.session);
         let _turn_of_this_session = session.busy.lock().await;
         let (turns, session) = (self.clone(), Arc::clone(&session));
-        blocking(move || turns.0.publish(&session, order)).await
+        blocking(move || turns.0.publish(&session, &order)).await
     }
 
     /// Publishes an alert.
@@ -186,11 +216,23 @@ impl Turns {
     /// # Errors
     /// If the transcript is refused or the cursor can't be stored.
     pub async fn set_cursor_to_end(&self, session: &SessionId, transcript: &Path) -> Result<(), TurnsError> {
-        self.note_transcript(session, transcript);
+        self.move_cursor(session, transcript, false).await
+    }
+
+    /// The agent took this session up: what others did in it before is nothing of ours.
+    ///
+    /// # Errors
+    /// If the transcript is refused or the cursor can't be stored.
+    pub async fn take_up(&self, session: &SessionId, transcript: &Path) -> Result<(), TurnsError> {
+        self.move_cursor(session, transcript, true).await
+    }
+
+    async fn move_cursor(&self, session: &SessionId, path: &Path, always: bool) -> Result<(), TurnsError> {
+        self.note_transcript(session, path);
         let state = self.0.sessions.of(session);
         let _turn_of_this_session = state.busy.lock().await;
-        let (turns, session, path) = (self.clone(), session.clone(), transcript.to_owned());
-        blocking(move || turns.0.set_cursor_to_end(&session, &path)).await
+        let (turns, session, path) = (self.clone(), session.clone(), path.to_owned());
+        blocking(move || turns.0.set_cursor_to_end(&session, &path, always)).await
     }
 
     /// Where the session's transcript ends now; `None` as long as no hook has named it.
@@ -247,43 +289,80 @@ impl Turns {
 }
 
 impl Room {
-    fn publish(&self, session: &Session, order: TurnOrder) -> Result<Option<Seq>, TurnsError> {
-        let last_message = if order.interrupted { None } else { session.last_message(order.prompt.as_ref()) };
+    fn publish(&self, session: &Session, order: &TurnOrder) -> Result<Option<Seq>, TurnsError> {
         let known = self.store.cursor(&order.session)?;
         let path = session.transcript().or_else(|| known.as_ref().map(|cursor| cursor.path.clone()));
         let path = path.ok_or_else(|| TurnsError::NoTranscript(order.session.clone()))?;
         let known = known.filter(|cursor| cursor.path == path);
-        if self.is_repeated(known.as_ref(), &order, last_message.as_deref())? {
+        let Some(request) = self.request(session, order, known.as_ref())? else {
             return Ok(None);
-        }
-        let request = TurnRequest {
-            // Without a cursor nobody knows which of the turns in the file are old.
-            only_last: known.is_none(),
-            ..TurnRequest::new(order.prompt.clone(), last_message)
         };
-        let cursor = known.unwrap_or_else(|| Cursor::start_of(&path));
-        let read = self.read(&cursor, &request)?;
-        if read.turns.is_empty() && read.cursor == cursor {
-            return Ok(None);
+        let mut cursor = known.unwrap_or_else(|| Cursor::start_of(&path));
+        loop {
+            let read = self.read(&cursor, &request)?;
+            if read.turns.is_empty() && read.cursor == cursor {
+                return Ok(None);
+            }
+            let (more, next) = (read.more, read.cursor.clone());
+            let seq = self.publish_read(session, order, &cursor, read)?;
+            if !more {
+                return Ok(seq);
+            }
+            cursor = next;
         }
-        self.publish_read(order, read)
     }
 
-    /// The same Stop once more: its prompt's turn was published, and ended with these words.
-    fn is_repeated(
+    /// What to read for an order; `None` if its turn was published.
+    fn request(
         &self,
-        cursor: Option<&Cursor>,
+        session: &Session,
         order: &TurnOrder,
-        last_message: Option<&str>,
-    ) -> Result<bool, TurnsError> {
-        let (Some(cursor), Some(words)) = (cursor, last_message) else {
-            return Ok(false);
+        cursor: Option<&Cursor>,
+    ) -> Result<Option<TurnRequest>, TurnsError> {
+        let words = if order.interrupted { None } else { session.last_message(order.prompt.as_ref()) };
+        let mut request = TurnRequest::new(order.prompt.clone(), words);
+        let Some(cursor) = cursor else {
+            // Nobody knows which of the turns in the file are old.
+            request.only_last = true;
+            return Ok(Some(request));
         };
-        if cursor.prompt != order.prompt {
-            return Ok(false);
+        if self.is_behind(cursor, order)? {
+            return Ok(None);
         }
+        request.old_before = self.store.cursor_stored_at(&order.session)?;
+        if order.prompt.is_none() {
+            (request.until, request.running) = (order.until, session.running());
+        }
+        request.continues = cursor.prompt.is_some() && order.prompt.as_ref().is_none_or(|_| cursor.prompt == order.prompt);
+        if request.continues && !self.goes_on(order, &mut request)? {
+            return Ok(None);
+        }
+        Ok(Some(request))
+    }
+
+    /// The turn of that prompt was published, and others since.
+    fn is_behind(&self, cursor: &Cursor, order: &TurnOrder) -> Result<bool, TurnsError> {
+        match &order.prompt {
+            Some(prompt) if cursor.prompt != order.prompt => Ok(self.store.has_turn_of(&order.session, prompt)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether more may come of the session's last turn. A Stop that says what the turn ended with is most often the same
+    /// once more; but the model may say "done" twice: what is in the file is looked at, and nothing is waited for.
+    fn goes_on(&self, order: &TurnOrder, request: &mut TurnRequest) -> Result<bool, TurnsError> {
         let last = self.store.last_turn(&order.session)?;
-        Ok(last.is_some_and(|turn| turn.prompt_id == order.prompt && ends_with_words(&turn.turn, words)))
+        let partial = last.as_ref().is_some_and(|turn| turn.partial);
+        let Some(words) = &request.last_message else {
+            // The late rest of a partial turn is no turn of its own.
+            request.continues = !partial;
+            return Ok(order.prompt.is_none() || !partial);
+        };
+        let repeated = last.is_some_and(|turn| turn.prompt_id == order.prompt && ends_with_words(&turn.turn, words));
+        if repeated {
+            (request.last_message, request.wait, request.quiet) = (None, Duration::ZERO, Duration::ZERO);
+        }
+        Ok(!(repeated && partial))
     }
 
     /// A transcript that can't be read is no reason to keep back what the hook said.
@@ -293,30 +372,66 @@ impl Room {
                 tracing::warn!(event = "transcript.unreadable", %error);
                 let mut cursor = cursor.clone();
                 cursor.prompt.clone_from(&request.prompt);
-                Ok(Read { turns: vec![TurnBody::of_words(request.prompt.clone(), words)], cursor })
+                let turns = vec![TurnBody::of_words(request.prompt.clone(), words)];
+                Ok(Read { turns, holds_wanted: true, more: false, cursor, bytes_read: 0 })
             }
             (read, _) => Ok(read?),
         }
     }
 
-    fn publish_read(&self, order: TurnOrder, read: Read) -> Result<Option<Seq>, TurnsError> {
+    /// Stores and sends what was read behind `cursor`. The order's messages belong to the wanted turn; those before it
+    /// were missed.
+    fn publish_read(
+        &self,
+        session: &Session,
+        order: &TurnOrder,
+        cursor: &Cursor,
+        mut read: Read,
+    ) -> Result<Option<Seq>, TurnsError> {
         let now = unix_seconds();
-        let last = read.turns.len().saturating_sub(1);
-        let mut in_reply_to = Some(order.in_reply_to);
+        let told = session.take_told(read.turns.first().map(|body| body.last_text.as_str()));
+        let told = told.map(|seq| (seq, read.turns.remove(0)));
+        let count = read.turns.len();
+        let own = read.holds_wanted.then(|| count.checked_sub(1)).flatten();
+        let mut in_reply_to = self.in_reply_to(order, cursor, own.and_then(|own| read.turns.get(own)))?;
         let turns = read.turns.into_iter().enumerate().map(|(n, body)| NewTurn {
             session: order.session.clone(),
             ts: now,
-            // The order is about the turn that ended just now; others before it were missed.
-            in_reply_to: if n == last { in_reply_to.take().unwrap_or_default() } else { Vec::new() },
+            in_reply_to: if Some(n) == own { std::mem::take(&mut in_reply_to) } else { Vec::new() },
             body,
         });
-        let turns = turns.collect();
+        let turns: Vec<NewTurn> = turns.collect();
+        turns.iter().for_each(|turn| self.count(turn));
         let lines =
             self.stored_and_sent(|| self.store.append_turns(turns, &order.session, &read.cursor, now))?;
         for line in &lines {
             tracing::info!(event = "turn.published", session = %order.session, seq = %line.seq());
         }
-        Ok(lines.last().map(Line::seq))
+        let own = lines.last().filter(|_| own.is_some() && lines.len() == count).map(Line::seq);
+        Ok(own.or_else(|| told.filter(|_| read.holds_wanted && count == 0).map(|(seq, _)| seq)))
+    }
+
+    /// A turn that goes on after its Stop answers the same messages.
+    fn in_reply_to(
+        &self,
+        order: &TurnOrder,
+        cursor: &Cursor,
+        own: Option<&TurnBody>,
+    ) -> Result<Vec<ReplyTo>, TurnsError> {
+        let goes_on = own.is_some_and(|own| own.prompt_id.is_some() && own.prompt_id == cursor.prompt);
+        if !goes_on || !order.in_reply_to.is_empty() {
+            return Ok(order.in_reply_to.clone());
+        }
+        Ok(self.store.last_turn(&order.session)?.map(|turn| turn.in_reply_to).unwrap_or_default())
+    }
+
+    fn count(&self, turn: &NewTurn) {
+        self.published.fetch_add(1, Relaxed);
+        if turn.body.partial {
+            self.partial.fetch_add(1, Relaxed);
+            let prompt = turn.body.prompt_id.as_ref().map_or("", PromptId::as_str);
+            tracing::warn!(event = "turn.partial", session = %turn.session, prompt);
+        }
     }
 
     fn alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
@@ -341,8 +456,8 @@ impl Room {
         Ok(lines)
     }
 
-    fn set_cursor_to_end(&self, session: &SessionId, path: &Path) -> Result<(), TurnsError> {
-        if self.store.cursor(session)?.is_some_and(|known| known.path == path) {
+    fn set_cursor_to_end(&self, session: &SessionId, path: &Path, always: bool) -> Result<(), TurnsError> {
+        if !always && self.store.cursor(session)?.is_some_and(|known| known.path == path) {
             return Ok(());
         }
         let cursor = Cursor::end_of(path, &self.reader.projects_dir)?;

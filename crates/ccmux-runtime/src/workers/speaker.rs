@@ -43,7 +43,11 @@ impl Speaker {
         let publisher = tokio::spawn(publisher.run());
         while let Some(order) = self.orders.recv().await {
             match order {
-                Effect::PublishTurn { .. } => drop(turn_orders.send(order)),
+                Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } => {
+                    let until = self.end_of(&session, prompt.as_ref()).await;
+                    let order = TurnOrder { session, prompt, in_reply_to: Vec::new(), interrupted, until };
+                    drop(turn_orders.send(Waiting { order, in_reply_to, answers }));
+                }
                 other => tokio::select! {
                     () = self.say(other) => {}
                     () = stopped(&self.events) => break,
@@ -52,6 +56,16 @@ impl Speaker {
         }
         drop(turn_orders);
         let _ = publisher.await;
+    }
+
+    /// Where the transcript ends now, for an order that names no prompt: a turn that begins while the order waits is not
+    /// meant. The file that is not there yet has no such turn.
+    async fn end_of(&self, session: &SessionId, prompt: Option<&PromptId>) -> Option<u64> {
+        if prompt.is_some() {
+            return None;
+        }
+        let mark = self.turns.mark(session).await.ok().flatten()?;
+        (mark.offset > 0).then_some(mark.offset)
     }
 
     async fn say(&self, order: Effect) {
@@ -99,9 +113,16 @@ async fn tell(
     }
 }
 
+/// An order to publish, and the messages that it is about.
+struct Waiting {
+    order: TurnOrder,
+    in_reply_to: Vec<MessageId>,
+    answers: Vec<MessageId>,
+}
+
 /// Turns, one after the other.
 struct Publisher {
-    orders: mpsc::UnboundedReceiver<Effect>,
+    orders: mpsc::UnboundedReceiver<Waiting>,
     events: mpsc::Sender<Event>,
     turns: Turns,
     inbox: Inbox,
@@ -109,12 +130,9 @@ struct Publisher {
 
 impl Publisher {
     async fn run(mut self) {
-        while let Some(order) = self.orders.recv().await {
-            if let Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } = order {
-                let order = TurnOrder { session, prompt, in_reply_to: Vec::new(), interrupted };
-                if self.publish(order, in_reply_to, answers).await.is_none() {
-                    return;
-                }
+        while let Some(Waiting { order, in_reply_to, answers }) = self.orders.recv().await {
+            if self.publish(order, in_reply_to, answers).await.is_none() {
+                return;
             }
         }
     }

@@ -115,6 +115,15 @@ impl Store {
         })
     }
 
+    /// Stores a turn that was not read from a transcript.
+    ///
+    /// # Errors
+    /// If it was not stored.
+    pub fn append_told(&self, turn: NewTurn) -> Result<Option<Line>, StoreError> {
+        let nowhere = Cursor::start_of(Path::new(""));
+        self.write("store a turn", |transaction| self.append_turn(transaction, turn, &nowhere))
+    }
+
     fn append_turn(
         &self,
         transaction: &Transaction<'_>,
@@ -137,6 +146,7 @@ impl Store {
             in_reply_to,
             turn: body.blocks,
             partial: body.partial,
+            source: body.source,
         };
         let json = self.json(&turn)?;
         transaction
@@ -272,6 +282,26 @@ impl Store {
             .query_row(sql, [session.as_str()], cursor_of)
             .optional()
             .map_err(self.failed("read a cursor"))
+    }
+
+    /// When the session's cursor was stored, Unix seconds.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn cursor_stored_at(&self, session: &SessionId) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT changed_at FROM cursors WHERE session = ?1";
+        let at = locked(&self.writer).query_row(sql, [session.as_str()], |row| row.get(0));
+        at.optional().map_err(self.failed("read a cursor"))
+    }
+
+    /// Whether a turn of that prompt was stored.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn has_turn_of(&self, session: &SessionId, prompt: &PromptId) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM lines WHERE session = ?1 AND prompt_id = ?2 LIMIT 1";
+        let found = locked(&self.writer).query_row(sql, [session.as_str(), prompt.as_str()], |_| Ok(()));
+        Ok(found.optional().map_err(self.failed("look for a turn"))?.is_some())
     }
 
     /// Remembers how far a session's transcript was read.
