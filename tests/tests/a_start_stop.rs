@@ -20,6 +20,7 @@ fn mode(path: impl AsRef<Path>) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
 
+/// Acceptance A1.
 #[test]
 fn a1_a_first_start_makes_closed_doors_and_is_ready_within_ten_seconds() {
     let house = House::builder().build();
@@ -42,6 +43,7 @@ fn a1_a_first_start_makes_closed_doors_and_is_ready_within_ten_seconds() {
     assert!(status.session.is_some(), "the session was not bound");
 }
 
+/// Acceptance A1. Field fault 36.
 #[test]
 fn a1_f36_a_session_with_a_longer_name_is_not_taken_for_ours() {
     let house = House::builder().build();
@@ -59,6 +61,7 @@ fn a1_f36_a_session_with_a_longer_name_is_not_taken_for_ours() {
     }
 }
 
+/// Acceptance A2.
 #[test]
 fn a2_a_second_start_names_the_pid_and_disturbs_nothing() {
     let house = House::builder().ready();
@@ -73,6 +76,7 @@ fn a2_a_second_start_names_the_pid_and_disturbs_nothing() {
     house.wait_for_prompt("still here");
 }
 
+/// Acceptance A3.
 #[test]
 fn a3_a_killed_daemon_adopts_the_agent_and_doubles_nothing() {
     let house = House::builder().ready();
@@ -97,6 +101,7 @@ fn a3_a_killed_daemon_adopts_the_agent_and_doubles_nothing() {
     assert_eq!(house.status().agent.restarts, 0);
 }
 
+/// Acceptance A3.
 #[test]
 fn a3_a_daemon_killed_while_a_batch_is_typed_neither_loses_nor_doubles_it() {
     for after_ms in [0, 20, 60, 110, 160, 250] {
@@ -113,6 +118,7 @@ fn a3_a_daemon_killed_while_a_batch_is_typed_neither_loses_nor_doubles_it() {
     }
 }
 
+/// Acceptance A4.
 #[test]
 fn a4_what_happened_while_the_daemon_was_down_is_caught_up() {
     let house = House::builder().ready();
@@ -141,6 +147,7 @@ fn a4_what_happened_while_the_daemon_was_down_is_caught_up() {
     assert_eq!(answered, ["t", "t"], "{:?}", turns.turns());
 }
 
+/// Acceptance A5.
 #[test]
 fn a5_a_dialog_that_is_open_at_a_restart_is_seen_and_left_alone() {
     let house = House::builder().ready();
@@ -161,6 +168,7 @@ fn a5_a_dialog_that_is_open_at_a_restart_is_seen_and_left_alone() {
     house.wait_for_prompt("say: later");
 }
 
+/// Acceptance A6.
 #[test]
 fn a6_sigterm_ends_everything_but_the_agent() {
     let house = House::builder().ready();
@@ -181,6 +189,7 @@ fn a6_sigterm_ends_everything_but_the_agent() {
     assert_eq!(house.agent_pid(), agent);
 }
 
+/// Acceptance A6.
 #[test]
 fn a6_stop_agent_on_exit_ends_the_agent_too() {
     let house = House::builder().settings("stop_agent_on_exit = true\n").ready();
@@ -189,6 +198,7 @@ fn a6_stop_agent_on_exit_ends_the_agent_too() {
     house.wait_until("the agent's end", || !is_alive(agent));
 }
 
+/// Acceptance A6.
 #[test]
 fn a6_a_batch_in_flight_at_sigterm_is_delivered_once() {
     for after_ms in [0, 40, 90, 130, 200] {
@@ -223,12 +233,14 @@ fn refused(house: &House, code: i32, words: &[&str]) {
     assert!(house.pane_pids().is_empty(), "an agent was started all the same");
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_without_tmux_the_start_is_refused_with_69() {
     let house = House::builder().env("PATH", "{dir}/home").build();
     refused(&house, 69, &["tmux", "install"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_tmux_that_is_too_old_is_refused_with_69() {
     let house = House::builder().env("PATH", "{dir}/home:/usr/bin:/bin").build();
@@ -238,12 +250,14 @@ fn a7_a_tmux_that_is_too_old_is_refused_with_69() {
     refused(&house, 69, &["tmux 2.6", "too old", "install"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_an_agent_that_is_not_there_is_refused_with_69() {
     let house = House::builder().env("CCMUX_AGENT_COMMAND", "no-such-agent --flag").build();
     refused(&house, 69, &["no-such-agent", "agent.command"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_that_is_a_symlink_is_refused_with_73() {
     let house = House::builder().build();
@@ -257,6 +271,7 @@ fn a7_a_runtime_directory_that_is_a_symlink_is_refused_with_73() {
     );
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_that_is_open_to_others_is_refused_with_73() {
     let house = House::builder().build();
@@ -266,6 +281,7 @@ fn a7_a_runtime_directory_that_is_open_to_others_is_refused_with_73() {
     assert_eq!(mode(house.run_dir()), 0o777, "it was changed silently");
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_that_is_a_file_is_refused_with_73() {
     let house = House::builder().build();
@@ -273,6 +289,7 @@ fn a7_a_runtime_directory_that_is_a_file_is_refused_with_73() {
     refused(&house, 73, &["not a directory"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_of_somebody_else_is_refused_with_73() {
     if !nix::unistd::geteuid().is_root() {
@@ -286,24 +303,28 @@ fn a7_a_runtime_directory_of_somebody_else_is_refused_with_73() {
     refused(&house, 73, &["12345", "CCMUX_RUNTIME_DIR"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_the_home_folder_as_working_directory_is_refused_with_78() {
     let house = House::builder().in_home().build();
     refused(&house, 78, &["agent.cwd", "agent.allow_home"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_the_home_folder_is_taken_where_it_is_allowed() {
     let house = House::builder().in_home().settings("[agent]\nallow_home = true\n").ready();
     assert_eq!(house.pane("#{pane_current_path}"), house.home().display().to_string());
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_an_unknown_key_is_refused_with_78_and_names_the_nearest() {
     let house = House::builder().settings("idle_treshold = 3\n").build();
     refused(&house, 78, &["idle_treshold", "idle_threshold", "ccmux.toml"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_bad_value_is_refused_with_78() {
     for (text, key) in [
@@ -317,12 +338,14 @@ fn a7_a_bad_value_is_refused_with_78() {
     }
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_settings_file_that_is_no_toml_is_refused_with_78() {
     let house = House::builder().settings("idle_threshold = = 3\n").build();
     refused(&house, 78, &["ccmux.toml"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_bad_variable_is_refused_with_78_and_a_near_miss_is_warned_of() {
     let house = House::builder().env("CCMUX_SILENCE_TIMEOUT", "long").build();
@@ -334,6 +357,7 @@ fn a7_a_bad_variable_is_refused_with_78_and_a_near_miss_is_warned_of() {
     assert!(said.contains("CCMUX_SILENCE_TIMOUT") && said.contains("CCMUX_SILENCE_TIMEOUT"), "{said}");
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_usage_is_refused_with_2() {
     let house = House::builder().build();

@@ -10,6 +10,7 @@ use ccmux_tests::patience::{WATCH, stays_quiet};
 use ccmux_tests::{House, HouseBuilder, Human, binaries};
 use ccmux_wire::status::StateWord;
 
+/// Acceptance C4.
 #[test]
 fn c4_nothing_is_injected_until_a_human_has_been_idle() {
     const THRESHOLD: Duration = Duration::from_secs(4);
@@ -33,6 +34,7 @@ fn c4_nothing_is_injected_until_a_human_has_been_idle() {
     );
 }
 
+/// Acceptance C4.
 #[test]
 fn c4_monitors_and_onlookers_do_not_count() {
     let house = House::builder().env("CCMUX_IDLE_THRESHOLD", 25).ready();
@@ -44,6 +46,7 @@ fn c4_monitors_and_onlookers_do_not_count() {
     assert!(begun.elapsed() < Duration::from_secs(15), "held back for {:?}", begun.elapsed());
 }
 
+/// Acceptance C4. Field fault 14.
 #[test]
 fn c4_f14_activity_without_typing_holds_for_a_bounded_time() {
     let house = House::builder().env("CCMUX_IDLE_THRESHOLD", 4).ready();
@@ -72,6 +75,7 @@ fn type_draft(human: &Human<'_>, house: &House, lines: &[&str], keys: &[&str]) {
     }
 }
 
+/// Acceptance C5. Field fault 12.
 #[test]
 fn c5_f12_a_draft_is_held_and_its_bytes_stay_the_same() {
     let cases: [(&[&str], &[&str]); 4] = [
@@ -102,6 +106,7 @@ fn c5_f12_a_draft_is_held_and_its_bytes_stay_the_same() {
     }
 }
 
+/// Acceptance C5.
 #[test]
 fn c5_a_draft_that_the_human_sends_lets_the_queue_go_in_behind_it() {
     let house = House::builder().ready();
@@ -116,6 +121,7 @@ fn c5_a_draft_that_the_human_sends_lets_the_queue_go_in_behind_it() {
     assert_eq!(prompts[0], "say: the human first");
 }
 
+/// Acceptance C5. Field fault 13.
 #[test]
 fn c5_f13_a_placeholder_is_no_draft() {
     let house = House::builder().agent("CCMUX_DEMO_PLACEHOLDER", 1).ready();
@@ -123,6 +129,7 @@ fn c5_f13_a_placeholder_is_no_draft() {
     assert_eq!(parted(&house.wait_for_prompt("over the suggestion")), ("t", "say: over the suggestion"));
 }
 
+/// Acceptance C5. Field fault 11.
 #[test]
 fn c5_f11_vims_normal_mode_holds_with_a_reason() {
     let house = House::builder().agent("CCMUX_DEMO_VIM", 1).build();
@@ -135,6 +142,7 @@ fn c5_f11_vims_normal_mode_holds_with_a_reason() {
     assert_eq!(parted(&house.wait_for_prompt("in insert mode")), ("t", "say: in insert mode"));
 }
 
+/// Acceptance C6. Field fault 27.
 #[test]
 fn c6_f27_a_dialog_of_a_turn_is_never_answered() {
     for (prompt, shown, permissions) in [
@@ -159,6 +167,7 @@ fn c6_f27_a_dialog_of_a_turn_is_never_answered() {
     }
 }
 
+/// Acceptance C6. Field fault 27.
 #[test]
 fn c6_f27_an_overlay_that_the_human_opened_is_left_alone() {
     let house = House::builder().ready();
@@ -184,6 +193,7 @@ fn picture_agent(picture: &str) -> HouseBuilder {
     House::builder().env("CCMUX_AGENT_COMMAND", "{dir}/home/agent").file("home/agent", &script, 0o755)
 }
 
+/// Acceptance C6. Field fault 27.
 #[test]
 fn c6_f27_no_key_reaches_a_dialog_of_the_start() {
     let screens = binaries::repository().join("crates/ccmux-runtime/tests/fixtures/screens");
@@ -214,6 +224,7 @@ fn c6_f27_no_key_reaches_a_dialog_of_the_start() {
     }
 }
 
+/// Acceptance C7. Field fault 9.
 #[test]
 fn c7_f9_copy_mode_waits_and_leaves_no_message_behind() {
     let house = House::builder().ready();
@@ -226,6 +237,7 @@ fn c7_f9_copy_mode_waits_and_leaves_no_message_behind() {
     assert_eq!(house.messages().len(), 2, "{:?}", house.prompts());
 }
 
+/// Acceptance C7. Field fault 9.
 #[test]
 fn c7_f9_copy_mode_entered_at_any_moment_of_a_batch_loses_and_doubles_nothing() {
     let house = House::builder().ready();
@@ -246,6 +258,7 @@ fn c7_f9_copy_mode_entered_at_any_moment_of_a_batch_loses_and_doubles_nothing() 
     assert_eq!(house.messages(), expected);
 }
 
+/// Field fault 18.
 #[test]
 fn c11_f18_a_watch_of_the_pane_that_was_lost_is_mounted_again() {
     let house = House::builder().ready();

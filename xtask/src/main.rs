@@ -7,11 +7,13 @@
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
 //! | [`replay`] | a timeline against the policy |
+//! | [`fuzz`] | input that grows, against what must hold for any |
 //! | [`cargo`], [`tmux`] | the two programs that the commands need |
 
 mod cargo;
 mod check;
 mod demo;
+mod fuzz;
 mod replay;
 mod test;
 mod tidy;
@@ -63,6 +65,14 @@ enum Command {
         #[arg(long)]
         trace: bool,
     },
+    /// Run a fuzz target, a file of tests/fuzz/src/bin, on input that grows towards new code
+    Fuzz {
+        /// Its name
+        target: String,
+        /// For how long
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
 }
 
 /// Something this machine lacks; exit code 69.
@@ -95,5 +105,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy { fix } => tidy::run(fix),
         Command::Demo => demo::run(),
         Command::Replay { file, trace } => replay::run(&file, trace),
+        Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
     }
 }

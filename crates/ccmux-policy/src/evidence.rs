@@ -289,6 +289,7 @@ mod tests {
         );
     }
 
+    /// Field fault 17.
     #[test]
     fn a_busy_state_file_outlasts_the_stop_hook() {
         let mut evidence = Evidence::default();
@@ -299,6 +300,7 @@ mod tests {
         assert_eq!(evidence.activity(at(300)), Activity::Idle);
     }
 
+    /// Field fault 17.
     #[test]
     fn without_a_state_file_a_ready_screen_ends_busy_after_a_second() {
         let mut evidence = Evidence::default();

@@ -140,6 +140,7 @@ mod tests {
         assert_eq!(ids(&queue.take_batch(1000)), [1, 2, 3]);
     }
 
+    /// Field fault 7.
     #[test]
     fn the_messages_of_a_batch_that_failed_five_times_go_one_by_one() {
         let mut queue = queue(&[(3, "a", 10)]);

@@ -298,6 +298,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
+    /// Field faults 1, 15, 19.
     #[test]
     fn no_message_is_lost_or_doubled_and_no_key_is_pressed_blind(acts in prop::collection::vec(act(), 1..250)) {
         let mut world = World::new();

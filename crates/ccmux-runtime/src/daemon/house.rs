@@ -177,7 +177,7 @@ fn texts(plan: &AgentPlan) -> Texts {
     let cwd = plan.cwd.clone();
     let home = plan.environment.get("HOME").map(PathBuf::from).unwrap_or_default();
     let normalise = move |raw: &str| {
-        let exists = |path: &str| expand(path, &home).exists() || cwd.join(path).exists();
+        let exists = |path: &str| cwd.join(expand(path, &home)).exists();
         prompt::neutralise_mentions(&prompt::sanitise(raw), &exists)
     };
     let measure = |shown: &str, content: &str| {

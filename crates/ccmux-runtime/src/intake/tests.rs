@@ -273,6 +273,7 @@ async fn what_was_there_before_the_start_is_found() {
     task.abort();
 }
 
+/// Acceptance B2.
 #[tokio::test]
 async fn a_new_fifo_is_usable_within_a_tenth_of_a_second() {
     let mut house = House::open();
@@ -289,6 +290,7 @@ async fn a_new_fifo_is_usable_within_a_tenth_of_a_second() {
     assert!(waits[10] < Duration::from_millis(100), "{waits:?}");
 }
 
+/// Acceptance B2. Field fault 36.
 #[tokio::test]
 async fn fault_36_a_fifo_deleted_and_made_again_at_once_loses_nothing() {
     let mut house = House::open();
@@ -462,6 +464,7 @@ async fn the_fifo_after_the_last_allowed_one_waits_for_a_place() {
     house.opened("z").await;
 }
 
+/// Field fault 36.
 #[tokio::test]
 async fn a_tmp_cleaner_does_no_lasting_harm() {
     let mut house = House::open();

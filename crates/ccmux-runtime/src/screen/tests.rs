@@ -46,6 +46,7 @@ fn expected(name: &str) -> &'static [ScreenClass] {
     }
 }
 
+/// Field faults 13, 16.
 #[test]
 fn every_fixture_has_the_class_that_its_name_says() {
     let rules = rules();
@@ -84,6 +85,7 @@ fn every_dialog_has_a_name_and_nothing_else_has() {
     assert_eq!(named("dialog-shell-mode"), "shell mode");
 }
 
+/// Field fault 16.
 #[test]
 fn queued_input_is_seen() {
     assert_eq!(screen("generating-with-queued").class, ScreenClass::Queued);
@@ -91,6 +93,7 @@ fn queued_input_is_seen() {
     assert_eq!(screen("generating-slow").class, ScreenClass::Busy);
 }
 
+/// Field fault 16.
 #[test]
 fn a_status_line_without_the_hint_leaves_the_spinner() {
     for name in ["generating-slow", "generating-bash", "generating-api-retry", "generating-slow-stop-hook"] {
@@ -101,6 +104,7 @@ fn a_status_line_without_the_hint_leaves_the_spinner() {
     }
 }
 
+/// Field fault 16.
 #[test]
 fn a_spinner_may_have_any_glyph_and_wording() {
     for spinner in [
@@ -171,6 +175,7 @@ fn a_changed_text_is_foreign() {
     }
 }
 
+/// Field fault 12.
 #[test]
 fn what_a_human_did_to_our_text_is_foreign() {
     for (name, sent) in fixtures("foreign") {
@@ -205,6 +210,34 @@ fn a_blank_more_or_less_in_a_row_is_foreign() {
     assert_eq!(holds("[10:00 x] a🎉b", "[10:00 x] ab"), BoxHolds::Foreign);
 }
 
+/// Field fault 11. Measured on all code points of the first two planes, each between letters and before a joiner.
+#[test]
+fn what_tables_disagree_about_is_ours_all_the_same() {
+    let holds = |shown: &str, ours: &str| {
+        let ansi = format!("{0}\n❯\u{a0}[10:00 x] {shown}\n{0}\n  status", rule(60));
+        box_holds(classify(&rules(), &ansi).prompt_box.as_ref(), &format!("[10:00 x] {ours}"))
+    };
+    assert_eq!(
+        holds("ab", "a\u{2f06d}b"),
+        BoxHolds::Ours,
+        "between two extensions of CJK nothing is assigned"
+    );
+    assert_eq!(
+        holds("ab", "a\u{2ebf0}b"),
+        BoxHolds::Ours,
+        "an extension that is younger than many a terminal"
+    );
+    assert_eq!(holds("ab", "a\u{a7db}b"), BoxHolds::Ours, "a letter that is younger than many a terminal");
+    assert_eq!(holds("ab", "a\u{d3a}b"), BoxHolds::Ours, "a letter that tmux 3.3a leaves out");
+    assert_eq!(holds("ab", "a\u{3098}b"), BoxHolds::Ours, "a hole among the kana");
+    assert_eq!(holds("ab", "a\u{20000}b"), BoxHolds::Foreign);
+    assert_eq!(holds("ab", "a\u{3042}b"), BoxHolds::Foreign);
+    let (keys, letters) = ("1\u{20e3} ".repeat(30), "a\u{20e3} ".repeat(30));
+    assert_eq!(wrap::row_count(keys.trim_end(), 30), 3, "two columns and a blank each");
+    assert_eq!(wrap::row_count(letters.trim_end(), 30), 3, "Claude makes no difference");
+}
+
+/// Field fault 13.
 #[test]
 fn an_empty_box_a_placeholder_and_no_box_hold_nothing() {
     for name in ["ready-default", "generating-with-queued", "dialog-askuserquestion"] {
@@ -216,6 +249,7 @@ fn rule(columns: usize) -> String {
     "─".repeat(columns)
 }
 
+/// Field fault 16.
 #[test]
 fn a_box_that_a_message_quotes_is_no_box() {
     let quoted = format!("❯ look:\n  {0}\n  ❯\u{a0}\n  {0}\n  ⏵⏵ bypass permissions on", rule(58));
@@ -225,6 +259,7 @@ fn a_box_that_a_message_quotes_is_no_box() {
     assert_eq!(classify(&rules(), &quoted).class, ScreenClass::Unknown);
 }
 
+/// Field fault 16.
 #[test]
 fn a_dialog_that_a_message_quotes_is_no_dialog() {
     let quoted = "● Do you want to proceed?\n  ❯ 1. Yes\n    2. No\n\n  Esc to cancel · Tab to amend";
@@ -256,6 +291,7 @@ fn what_has_not_quite_the_shape_of_a_box_is_none() {
     }
 }
 
+/// Field fault 29.
 #[test]
 fn a_shell_or_nothing_is_never_ready() {
     assert_eq!(classify(&rules(), "").class, ScreenClass::Unknown);
@@ -282,6 +318,7 @@ fn a_rules_file_with_an_unknown_key_is_refused_by_name() {
     assert!(why.contains("prompt_box.signs"), "{why}");
     assert!(Rules::builtin("emacs").unwrap_err().to_string().contains("emacs"));
 }
+/// Field fault 11.
 #[test]
 fn a_box_that_grew_out_of_the_screen_holds_the_tail_of_our_text() {
     let found = screen("draft-cut-classic-160x48").prompt_box.unwrap();

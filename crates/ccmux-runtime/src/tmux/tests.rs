@@ -237,6 +237,7 @@ mod starting {
         assert_eq!(server.dead().await, ExitStatus::Code(4), "remain-on-exit is put right");
     }
 
+    /// Field fault 36.
     #[tokio::test]
     async fn a_session_with_a_longer_name_is_another_session() {
         let server = Server::new();
@@ -351,6 +352,7 @@ mod looking {
         assert_eq!(capture.pane, server.pane().await);
     }
 
+    /// Field fault 14.
     #[tokio::test]
     async fn only_a_client_that_can_type_into_our_session_is_a_human() {
         let server = Server::new();
@@ -457,6 +459,7 @@ mod watching {
         .await;
     }
 
+    /// Field fault 18.
     #[tokio::test]
     async fn a_pipe_that_breaks_is_mounted_again() {
         let server = Server::new();

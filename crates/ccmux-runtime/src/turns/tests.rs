@@ -64,6 +64,7 @@ fn says(text: &str) -> Value {
     json!({"type":"assistant","uuid":format!("a-{text}"),"message":{"id":text,"content":content}})
 }
 
+/// Acceptance D3. Field fault 23.
 #[tokio::test]
 async fn a_stop_that_comes_three_times_is_published_once() {
     let house = House::new();

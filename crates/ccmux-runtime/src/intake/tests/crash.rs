@@ -146,7 +146,7 @@ fn wait_until_accepted(dir: &TempDir) -> Vec<String> {
     }
 }
 
-/// B4.
+/// Acceptance B4.
 #[test]
 fn kill_9_every_200_ms_loses_and_doubles_none_of_10_000_lines_on_50_channels() {
     let dir = tempfile::tempdir().unwrap();

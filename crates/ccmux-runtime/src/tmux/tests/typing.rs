@@ -41,6 +41,7 @@ fn nasty() -> Vec<String> {
     std::iter::once(ascii).chain(own.map(str::to_owned)).collect()
 }
 
+/// Field fault 3.
 #[tokio::test]
 async fn every_text_arrives_as_it_is_and_no_buffer_stays() {
     let server = Server::new();
@@ -94,6 +95,7 @@ async fn a_big_batch_arrives_whole_and_soon() {
     }
 }
 
+/// Field faults 9, 29.
 #[tokio::test]
 async fn what_the_guard_forbids_is_refused_with_a_reason_and_nothing_is_typed() {
     let server = Server::new();
@@ -145,6 +147,7 @@ async fn without_a_server_there_is_no_pane_to_type_into() {
     assert!(matches!(typed, Err(TerminalError::NoPane(_))), "{typed:?}");
 }
 
+/// Acceptance C7.
 #[tokio::test]
 async fn a_pane_that_dies_while_we_type_never_takes_the_server_with_it() {
     let server = Server::new();

@@ -131,6 +131,7 @@ fn every_turn_of_a_real_session_is_read_complete() {
     }
 }
 
+/// Acceptance D3. Field fault 21.
 #[test]
 fn a_last_line_that_comes_0_to_1000_ms_late_is_waited_for() {
     for delay in [0, 5, 50, 300, 1000] {
@@ -486,6 +487,7 @@ fn assert_refused(projects: &Projects, path: &Path, word: &str) {
     assert!(refused.to_string().contains(word), "{refused}");
 }
 
+/// Field fault 26.
 #[test]
 fn only_regular_files_of_ours_in_the_directory_are_opened() {
     let projects = Projects::new();
@@ -531,6 +533,7 @@ fn a_projects_directory_behind_a_link_is_the_directory() {
     open_transcript(&projects.transcript(), &link).unwrap();
 }
 
+/// Field fault 26.
 #[test]
 fn a_sparse_file_of_5_gb_is_given_up_in_bounded_time() {
     let projects = Projects::new();
