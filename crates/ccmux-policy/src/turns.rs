@@ -79,7 +79,12 @@ impl Turns {
     }
 
     /// A batch became a prompt, or was queued behind it.
-    pub fn delivered(&mut self, prompt: Option<PromptId>, messages: Vec<MessageId>, queued: bool) -> Option<Ended> {
+    pub fn delivered(
+        &mut self,
+        prompt: Option<PromptId>,
+        messages: Vec<MessageId>,
+        queued: bool,
+    ) -> Option<Ended> {
         let unfinished = self.began(prompt.clone());
         self.unanswered.extend(&messages);
         self.delivered.push(Delivered { prompt, messages, queued });

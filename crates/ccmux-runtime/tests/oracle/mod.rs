@@ -3,7 +3,6 @@
 
 use ccmux_policy::UnixMs;
 use ccmux_runtime::prompt::{Part, compose, pieces, same_prompt, sanitise};
-use ccmux_runtime::turns::transcript::turns_in;
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::inbound::{Frame, Framer, InboundMessage, Parsed, parse};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
@@ -28,16 +27,6 @@ pub fn text_is_no_key(raw: &str) {
 pub fn chunks_change_nothing(bytes: &[u8], size: usize) {
     let whole = frames([bytes].into_iter());
     assert_eq!(frames(bytes.chunks(size)), whole, "in chunks of {size}");
-}
-
-/// A transcript of any bytes: every turn has a block, none is made up, and a transcript that is cut has the same turns but
-/// for its last one, which may go on.
-pub fn a_cut_transcript_gives_the_same_turns(bytes: &[u8], cut: usize) {
-    let (whole, begun) = (turns_in(bytes), turns_in(&bytes[..cut.min(bytes.len())]));
-    let blocks: usize = whole.iter().map(|turn| turn.blocks.len()).sum();
-    assert!(blocks <= bytes.len() && whole.iter().all(|turn| !turn.blocks.is_empty()), "{whole:?}");
-    let complete = begun.len().saturating_sub(1);
-    assert_eq!(begun[..complete], whole[..complete.min(whole.len())], "cut at {cut}");
 }
 
 /// A stream of bytes, as one prompt: as many heads as messages, and nothing forbidden.
