@@ -37,7 +37,10 @@ impl Workers {
             | Effect::RecordRequeued { .. }
             | Effect::RecordFailed { .. } => &self.clerk,
             Effect::FindInTranscript { .. } => &self.witness,
-            Effect::PublishTurn { .. } | Effect::Alert { .. } | Effect::TellDraftLost => &self.speaker,
+            Effect::PublishTurn { .. }
+            | Effect::Alert { .. }
+            | Effect::Note { .. }
+            | Effect::TellDraftLost => &self.speaker,
             Effect::StartAgent { .. } | Effect::BindSession { .. } => &self.starter,
         };
         let _ = queue.send(effect);

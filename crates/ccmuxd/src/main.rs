@@ -12,6 +12,7 @@ mod setup;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ccmux_runtime::agent::launch::run_launch;
 use ccmux_runtime::agent::plan::agent_environment;
@@ -21,6 +22,7 @@ use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
 use ccmux_runtime::tmux::pane_sink;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use cli::{Cli, Command};
@@ -111,17 +113,23 @@ fn warn_of_proxy(warning: &UnexpectedProxy) {
 
 async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> ExitCode {
     let shutdown = CancellationToken::new();
-    let (terminate, interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-        (Err(error), _) | (_, Err(error)) => return fail(1, &format!("signals: {error}")),
+    let signals =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
+    let (terminate, interrupt, hang_up) = match signals {
+        (Ok(terminate), Ok(interrupt), Ok(hang_up)) => (terminate, interrupt, hang_up),
+        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+            return fail(1, &format!("signals: {error}"));
+        }
     };
+    let reload = Arc::new(Notify::new());
+    tokio::spawn(reload_on(hang_up, Arc::clone(&reload)));
     tokio::spawn(stop_on(terminate, shutdown.clone()));
     tokio::spawn(stop_on(interrupt, shutdown.clone()));
     let ready = || {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         proxy.iter().for_each(warn_of_proxy);
     };
-    let stopped = daemon::run(setting, shutdown, ready).await;
+    let stopped = daemon::run(setting, shutdown, reload, ready).await;
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     match stopped {
         Ok(()) => ExitCode::SUCCESS,
@@ -129,6 +137,13 @@ async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> E
             tracing::error!(event = "daemon.refused", %error);
             fail(error.exit_code(), &error.to_string())
         }
+    }
+}
+
+/// `systemctl reload`, and who knows daemons, send SIGHUP.
+async fn reload_on(mut signal: tokio::signal::unix::Signal, reload: Arc<Notify>) {
+    while signal.recv().await.is_some() {
+        reload.notify_one();
     }
 }
 

@@ -26,6 +26,7 @@ impl Supervisor {
         self.evidence = Evidence::default();
         self.turns.not_idle();
         self.box_seen = false;
+        (self.unknown_since, self.told_unknown) = (None, false);
         self.hooks_heard = false;
         self.outdate(now);
         if self.lifecycle.restarts() > 0 {
