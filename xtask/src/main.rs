@@ -7,12 +7,14 @@
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
 //! | [`replay`] | a timeline against the policy |
+//! | [`screen`] | a pane becomes a fixture of the screen rules |
 //! | [`cargo`], [`tmux`] | the two programs that the commands need |
 
 mod cargo;
 mod check;
 mod demo;
 mod replay;
+mod screen;
 mod test;
 mod tidy;
 mod tmux;
@@ -63,6 +65,29 @@ enum Command {
         #[arg(long)]
         trace: bool,
     },
+    /// Work on the recorded screens
+    Screen {
+        #[command(subcommand)]
+        command: ScreenCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ScreenCommand {
+    /// Capture a pane into the fixtures
+    Add {
+        /// What it shows
+        #[arg(value_enum)]
+        kind: screen::Kind,
+        /// The rest of the fixture's name
+        name: String,
+        /// The tmux server (`tmux -L`)
+        #[arg(long)]
+        socket: Option<String>,
+        /// The pane
+        #[arg(long, default_value = "=ccmux:")]
+        target: String,
+    },
 }
 
 /// Something this machine lacks; exit code 69.
@@ -95,5 +120,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy { fix } => tidy::run(fix),
         Command::Demo => demo::run(),
         Command::Replay { file, trace } => replay::run(&file, trace),
+        Command::Screen { command: ScreenCommand::Add { kind, name, socket, target } } => {
+            screen::add(cargo::root(), kind, &name, socket.as_deref(), &target)
+        }
     }
 }
