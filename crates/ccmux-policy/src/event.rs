@@ -277,6 +277,8 @@ pub enum Event {
         /// Its line.
         seq: Seq,
     },
+    /// The screen rules were read again: a screen may mean something else now.
+    RulesReread,
     /// A deadline passed.
     DeadlinePassed,
     /// Somebody asks what the state is: a look older than a second is taken again.

@@ -206,8 +206,27 @@ impl Turns {
         session: Option<SessionId>,
         messages: Vec<String>,
     ) -> Result<Seq, TurnsError> {
+        self.publish_alert(Alert { kind: kind.word().to_owned(), message, messages, screen: None }, session)
+            .await
+    }
+
+    /// Publishes an alert with what the agent's terminal shows.
+    ///
+    /// # Errors
+    /// If it could not be stored.
+    pub async fn alert_with_screen(
+        &self,
+        kind: AlertKind,
+        message: String,
+        session: Option<SessionId>,
+        screen: String,
+    ) -> Result<Seq, TurnsError> {
+        let (kind, messages, screen) = (kind.word().to_owned(), Vec::new(), Some(screen));
+        self.publish_alert(Alert { kind, message, messages, screen }, session).await
+    }
+
+    async fn publish_alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
         let turns = self.clone();
-        let alert = Alert { kind: kind.word().to_owned(), message, messages };
         blocking(move || turns.0.alert(alert, session)).await
     }
 
