@@ -422,3 +422,79 @@ fn what_happened_is_told_in_few_words_and_whole_as_json() {
     assert!(whole["recent"].as_array().is_some_and(|lines| lines.len() > 5), "{whole}");
     assert_eq!(whole["evidence"].as_array().map(Vec::len), Some(4), "{whole}");
 }
+
+/// Lets a stopped process go on, also when the test fails: else nothing could end it.
+struct Stopped(nix::unistd::Pid);
+
+impl Stopped {
+    fn new(pid: &str) -> Self {
+        let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGCONT);
+    }
+}
+
+#[test]
+fn a_terminal_that_does_not_answer_is_a_reason_and_no_loss() {
+    let house = House::builder().ready();
+    let tmux = Stopped::new(&house.pane("#{pid}"));
+    house.write("in.t", "say: when tmux is back\n");
+    house.wait_until("the reason", || {
+        house.why().starts_with("closed: unknown: the screen can't be looked at (")
+    });
+    drop(tmux);
+    house.wait_for_prompt("when tmux is back");
+    house.gets_no_more_than(1);
+}
+
+#[test]
+fn an_agent_that_is_gone_or_never_stays_is_a_reason() {
+    let gone = "closed: down: the agent does not run";
+    let degraded = "closed: degraded: the agent keeps ending at once";
+    let quick = "[backoff]\ninitial = 0.1\ncap = 0.2\n[agent]\nrestart_on_exit = false\n";
+    for (code, why) in [(0, gone), (1, degraded)] {
+        let house = House::builder().settings(quick).agent("CCMUX_DEMO_EXIT", code).build();
+        house.start();
+        house.write("in.t", "say: to nobody\n");
+        // One that never stays is in between seen as it starts.
+        let told = format!("{why}\nopens when  the agent is started again\n");
+        house.wait_until(why, || house.why().starts_with(&told));
+        assert_eq!(house.status().queue.messages, 1);
+    }
+}
+
+/// Field fault 29.
+#[test]
+fn c6_f29_a_shell_on_the_screen_is_a_reason_and_gets_no_byte() {
+    for picture in ["exit-prompt.ansi", "exit-prompt-with-host.ansi"] {
+        let house = picture_agent(picture).build();
+        house.start();
+        house.write("in.t", "say: not to a shell\n");
+        house.wait_until("the reason", || {
+            house.why().starts_with("closed: unknown: the agent's screen is gone")
+        });
+        stays_quiet(WATCH, &format!("keys reached {picture}"), || {
+            Some(fs::read_to_string(house.home().join("keys")).unwrap_or_default())
+                .filter(|keys| !keys.is_empty())
+        });
+    }
+}
+
+#[test]
+fn a_running_turn_is_a_reason_and_what_opens_the_gate_is_its_end() {
+    let house = House::builder().ready();
+    house.write("in.t", "slow: 4\n");
+    house.wait_for_prompt("slow: 4");
+    house.write("in.t", "say: afterwards\n");
+    house.wait_until("the reason", || {
+        let why = house.why();
+        why.starts_with("closed: busy: a turn runs\nopens when  the turn ends\nnext look   in ")
+    });
+    house.wait_for_prompt("afterwards");
+}

@@ -53,7 +53,7 @@ pub enum Activity {
 }
 
 /// What the witnesses of the owned agent said last, and when.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Evidence {
     hook: HookWord,
     hook_at: Mono,
@@ -61,29 +61,12 @@ pub struct Evidence {
     file_at: Mono,
     seen: Option<Seen>,
     seen_at: Mono,
-    stale: bool,
+    /// Nothing happened since the last look.
+    current: bool,
     ready_since: Option<Mono>,
     box_empty_since: Option<Mono>,
     idle_since: Option<Mono>,
     dispute: Option<(&'static str, Mono)>,
-}
-
-impl Default for Evidence {
-    fn default() -> Self {
-        Self {
-            hook: HookWord::Nothing,
-            hook_at: Mono(0),
-            file: FileState::Absent,
-            file_at: Mono(0),
-            seen: None,
-            seen_at: Mono(0),
-            stale: true,
-            ready_since: None,
-            box_empty_since: None,
-            idle_since: None,
-            dispute: None,
-        }
-    }
 }
 
 impl Evidence {
@@ -119,7 +102,7 @@ impl Evidence {
 
     /// Something happened that the last look could not show.
     pub fn outdate(&mut self, now: Now) {
-        self.stale = true;
+        self.current = false;
         self.note_idle(now);
     }
 
@@ -132,7 +115,7 @@ impl Evidence {
         self.box_empty_since = if empty { unbroken.or(Some(now.mono)) } else { None };
         self.seen = Some(seen);
         self.seen_at = now.mono;
-        self.stale = outdated;
+        self.current = !outdated;
         self.note_idle(now);
         let since = |what| self.dispute.filter(|old| old.0 == what).map_or(now.mono, |old| old.1);
         self.dispute = self.contradiction(now).map(|what| (what, since(what)));
@@ -202,7 +185,7 @@ impl Evidence {
 
     /// The last look, if nothing happened since and it is not older than 20 ms.
     pub fn fresh_look(&self, now: Now) -> Option<&Seen> {
-        let fresh = !self.stale && now.mono.since(self.seen_at) <= LOOK_FRESH_FOR_MS;
+        let fresh = self.current && now.mono.since(self.seen_at) <= LOOK_FRESH_FOR_MS;
         self.seen.as_ref().filter(|_| fresh)
     }
 

@@ -58,6 +58,7 @@ impl Watcher<'_> {
             () = listens.closed() => {}
             _ = self.follow(&listener) => {}
         }
+        self.tmux.note_output(None);
     }
 
     async fn follow(&self, listener: &SinkListener) -> Result<(), Deaf> {
