@@ -44,6 +44,11 @@ fn types(house: &House, text: &str) {
     house.send_keys(&["Enter"]);
 }
 
+/// The model is at work on it; what it says may be on the screen only later.
+fn wait_for_model(house: &House, text: &str) {
+    house.wait_until("the prompt at the model", || house.model_prompts().iter().any(|prompt| prompt.contains(text)));
+}
+
 fn wait_for_ends(house: &House, count: usize) {
     house.wait_until(&format!("{count} turns to end"), || {
         house.transcript().iter().filter(|line| line["subtype"] == "turn_duration").count() >= count
@@ -142,8 +147,8 @@ fn what_others_do_to_a_turn_neither_loses_nor_doubles_a_block() {
     assert_eq!(turns[0]["in_reply_to"], turns[1]["in_reply_to"]);
     assert_eq!(text_of(&turns[0]), "first part");
 
-    house.write("in.t", "slow: 8\n");
-    house.wait_for_screen("word1");
+    house.write("in.t", "slow: 4\n");
+    wait_for_model(&house, "slow: 4");
     types(&house, "say: queued one");
     types(&house, "say: queued two");
     assert_eq!(text_of(&subscriber.wait_for_turns(4)[3]), "queued two");
@@ -175,13 +180,14 @@ fn what_others_do_to_a_turn_neither_loses_nor_doubles_a_block() {
 fn every_turn_that_ended_while_the_daemon_was_away_comes_out_on_return() {
     let Some(house) = ready(|_| json!({})) else { return };
     house.write("in.t", "slow: 3\n");
-    house.wait_for_screen("word1");
+    wait_for_model(&house, "slow: 3");
     house.kill9();
+    assert_eq!(house.transcript().iter().filter(|line| line["type"] == "assistant").count(), 0, "too late");
     wait_for_ends(&house, 1);
     types(&house, "full: echo by hand");
     wait_for_ends(&house, 2);
     types(&house, "slow: 5");
-    house.wait_for_screen("word1 word2");
+    wait_for_model(&house, "slow: 5");
     house.start();
     let turns = house.subscribe_with("{\"since\":0,\"only\":\"turns\"}\n");
     turns.wait_for_turns(3);
