@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use ccmux_tests::agent::parted;
+use ccmux_tests::agent::{framed, parted};
 use ccmux_tests::patience::{WATCH, stays_quiet};
 use ccmux_tests::{House, HouseBuilder, Human, binaries};
 use ccmux_wire::status::StateWord;
@@ -48,18 +48,23 @@ fn c4_monitors_and_onlookers_do_not_count() {
 
 /// Acceptance C4. Field fault 14.
 #[test]
-fn c4_f14_activity_without_typing_holds_for_a_bounded_time() {
-    let house = House::builder().env("CCMUX_IDLE_THRESHOLD", 4).ready();
+fn c4_f14_focus_events_every_two_seconds_hold_for_a_bounded_time_with_a_reason() {
+    let house = House::builder().env("CCMUX_IDLE_THRESHOLD", 5).ready();
     let human = house.human();
-    house.write("in.t", "say: despite the mouse\n");
-    let mut named = false;
+    let mut moved = Instant::now();
     // Focus-in, as a terminal reports it: no key, yet tmux counts it.
-    house.wait_within(Duration::from_secs(20), "the message to get past a restless mouse", || {
-        human.types("\u{1b}[I");
-        named |= house.why().starts_with("closed: human: ");
+    human.types("\u{1b}[I");
+    house.write("in.t", "say: despite the mouse\n");
+    house.wait_until("the gate to name the human", || house.why().starts_with("closed: human: "));
+    assert!(house.why().contains("a mouse types nothing"), "{}", house.why());
+    house.wait_within(Duration::from_secs(20), "the message to get past a restless terminal", || {
+        if moved.elapsed() >= Duration::from_secs(2) {
+            moved = Instant::now();
+            human.types("\u{1b}[I");
+        }
         (house.prompts().len() == 1).then_some(())
     });
-    assert!(named, "the reason was never told");
+    assert_eq!(house.log_events("human.only_mouse").len(), 1);
 }
 
 fn type_draft(human: &Human<'_>, house: &House, lines: &[&str], keys: &[&str]) {
@@ -268,4 +273,228 @@ fn c11_f18_a_watch_of_the_pane_that_was_lost_is_mounted_again() {
     house.wait_within(Duration::from_secs(5), "the pane to be watched again", || {
         (house.pane("#{pane_pipe}") == "1").then_some(())
     });
+}
+
+/// A process that is stopped is woken by tmux; one whose event loop is blocked is not.
+///
+/// Acceptance C8.
+#[test]
+fn c8_a_frozen_agent_is_not_given_the_text_again() {
+    let house = House::builder().agent("CCMUX_DEMO_FREEZE_MS", 12_000).ready();
+    house.write("in.t", "say: after the thaw\n");
+    house.wait_until("the reason to be told", || house.why().contains("has written nothing since"));
+    house.wait_for_prompt("after the thaw");
+    house.wait_ready();
+    house.gets_no_more_than(1);
+    assert_eq!(parted(&house.prompts()[0]), ("t", "say: after the thaw"));
+    assert!(house.log_events("batch.requeued").is_empty());
+}
+
+/// Around the look and the Enter that follows it. The dialog is one that Enter would answer with yes.
+///
+/// Field faults 15, 27.
+#[test]
+fn c6_f15_a_dialog_that_opens_between_look_and_enter_is_not_answered() {
+    const DELAYS: [u64; 8] = [0, 60, 110, 130, 150, 180, 220, 300];
+    let delays = DELAYS.map(|delay| delay.to_string()).join(",");
+    let house = House::builder().agent("CCMUX_DEMO_DIALOG_AFTER_MS", delays).ready();
+    let asked = || house.screen().contains("Do you want to proceed?");
+    for (n, delay) in DELAYS.into_iter().enumerate() {
+        house.write("in.t", format!("say: message {n}\n"));
+        let sent = || house.prompts().len() > n;
+        house.wait_until("a dialog, or the prompt", || asked() || sent());
+        if !sent() {
+            stays_quiet(WATCH, &format!("{delay} ms: the dialog was answered"), || {
+                (!asked() || sent()).then(|| house.screen())
+            });
+            house.send_keys(&["Escape"]);
+        }
+        house.wait_for_prompts(n + 1);
+        house.wait_ready();
+    }
+    let expected: Vec<_> = (0..DELAYS.len()).map(|n| ("t".to_owned(), format!("say: message {n}"))).collect();
+    assert_eq!(house.messages(), expected);
+}
+
+#[test]
+fn c7_a_window_that_is_resized_in_the_middle_of_a_batch_changes_no_text() {
+    let house = House::builder().ready();
+    let text: Vec<String> = (0..60).map(|n| format!("line {n} {}", "word ".repeat(n % 40))).collect();
+    let text = text.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
+    for (n, width) in [100, 60, 200, 80, 160, 120].into_iter().enumerate() {
+        house.wait_ready();
+        house.write("in.t", framed(&format!("{n}\n{text}")));
+        house.wait_until("the batch to be typed", || house.log_events("batch.injected").len() > n);
+        for columns in [width, width + 7, width] {
+            house.tmux(&["resize-window", "-t", "=ccmux:", "-x", &columns.to_string()]);
+        }
+        house.wait_for_prompts(n + 1);
+    }
+    let expected: Vec<_> = (0..6).map(|n| ("t".to_owned(), format!("{n}\n{text}"))).collect();
+    assert_eq!(house.messages(), expected);
+}
+
+fn own_rules(house: &House, text: &str) {
+    let folder = house.home().join(".config/ccmux/agents");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("claude-code.toml"), text).unwrap();
+}
+
+fn built_in_rules() -> String {
+    fs::read_to_string(binaries::repository().join("config/agents/claude-code.toml")).unwrap()
+}
+
+/// Field fault 16.
+#[test]
+fn f16_screen_rules_are_read_again_and_broken_ones_are_refused() {
+    let house = House::builder().ready();
+    own_rules(&house, &built_in_rules().replace("signs = [\"❯", "signs = [\"➤"));
+    assert!(house.ccmux_ok(&["reload"]).contains(".config/ccmux/agents/claude-code.toml"));
+    house.write("in.t", "say: when the rules fit again\n");
+    house.wait_until("the box to be unknown", || house.why().starts_with("closed: unknown: "));
+    own_rules(&house, "profile = [");
+    let refused = house.ccmux(&["reload"]);
+    assert_eq!(refused.status.code(), Some(4));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("claude-code.toml") && said.contains("the rules in force stay"), "{said}");
+    house.is_left_alone("closed: unknown: ");
+    house.signal(nix::sys::signal::Signal::SIGHUP);
+    house.wait_until("the refusal in the log", || house.log_events("rules.refused").len() == 2);
+    fs::remove_file(house.home().join(".config/ccmux/agents/claude-code.toml")).unwrap();
+    house.signal(nix::sys::signal::Signal::SIGHUP);
+    assert_eq!(parted(&house.wait_for_prompt("when the rules fit again")).0, "t");
+    assert!(house.exit_status().is_none(), "the signal ended the daemon");
+}
+
+/// `ccmux doctor --screen` with its exit code and its first line.
+fn doctor(house: &House) -> (Option<i32>, String) {
+    let output = house.ccmux(&["doctor", "--screen"]);
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), said.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Field fault 16.
+#[test]
+fn f16_the_doctor_says_what_is_on_the_pane_with_and_without_a_daemon() {
+    let house = House::builder().agent("CCMUX_DEMO_PERMISSIONS", "ask").ready();
+    assert_eq!(doctor(&house), (Some(0), "ready: the prompt box is empty".to_owned()));
+    house.write("in.t", "bash: echo asked\n");
+    house.wait_for_state(StateWord::Dialog);
+    house.kill9();
+    assert_eq!(doctor(&house), (Some(0), "dialog: permission".to_owned()));
+    let json = house.ccmux_ok(&["doctor", "--screen", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&report["class"], &report["decided_by"]["rule"]),
+        (&"dialog".into(), &"dialog permission".into())
+    );
+    own_rules(&house, "profile = [");
+    assert_eq!(doctor(&house).0, Some(78));
+    own_rules(&house, built_in_rules().split("[[dialog]]").next().unwrap());
+    let (code, said) = doctor(&house);
+    assert!(code == Some(1) && said.starts_with("unknown: "), "{code:?} {said}");
+    house.tmux(&["kill-server"]);
+    assert_eq!(doctor(&house).0, Some(1));
+}
+
+#[test]
+fn c6_a_screen_that_no_rule_fits_is_told_after_a_minute_with_what_it_shows() {
+    let house = picture_agent("exit-onboarding-no-network.ansi").build();
+    house.start();
+    let alerts = house.subscribe();
+    house.wait_until("the gate to say so", || house.why().starts_with("closed: starting: "));
+    let told = || alerts.alerts_of("unknown_screen").first().cloned();
+    let alert = house.wait_within(Duration::from_secs(75), "the alert", told);
+    let screen = alert["alert"]["screen"].as_str().unwrap();
+    assert!(screen.contains("Unable to connect"), "{screen}");
+    assert_eq!(doctor(&house).0, Some(1));
+}
+
+#[test]
+fn what_happened_is_told_in_few_words_and_whole_as_json() {
+    let house = House::builder().ready();
+    (0..3).for_each(|n| drop(house.send("answered", &format!("say: {n}"))));
+    let why = house.why();
+    let happened: Vec<&str> = why.lines().filter(|line| line.starts_with("happened ")).collect();
+    assert_eq!(happened.len(), 5, "{why}");
+    assert!(happened.iter().any(|line| line.contains("the turn ended")), "{why}");
+    let whole: serde_json::Value = serde_json::from_str(&house.ccmux_ok(&["why", "--json"])).unwrap();
+    assert!(whole["recent"].as_array().is_some_and(|lines| lines.len() > 5), "{whole}");
+    assert_eq!(whole["evidence"].as_array().map(Vec::len), Some(4), "{whole}");
+}
+
+/// Lets a stopped process go on, also when the test fails: else nothing could end it.
+struct Stopped(nix::unistd::Pid);
+
+impl Stopped {
+    fn new(pid: &str) -> Self {
+        let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGCONT);
+    }
+}
+
+#[test]
+fn a_terminal_that_does_not_answer_is_a_reason_and_no_loss() {
+    let house = House::builder().ready();
+    let tmux = Stopped::new(&house.pane("#{pid}"));
+    house.write("in.t", "say: when tmux is back\n");
+    house.wait_until("the reason", || {
+        house.why().starts_with("closed: unknown: the screen can't be looked at (")
+    });
+    drop(tmux);
+    house.wait_for_prompt("when tmux is back");
+    house.gets_no_more_than(1);
+}
+
+#[test]
+fn an_agent_that_is_gone_or_never_stays_is_a_reason() {
+    let gone = "closed: down: the agent does not run";
+    let degraded = "closed: degraded: the agent keeps ending at once";
+    let quick = "[backoff]\ninitial = 0.1\ncap = 0.2\n[agent]\nrestart_on_exit = false\n";
+    for (code, why) in [(0, gone), (1, degraded)] {
+        let house = House::builder().settings(quick).agent("CCMUX_DEMO_EXIT", code).build();
+        house.start();
+        house.write("in.t", "say: to nobody\n");
+        // One that never stays is in between seen as it starts.
+        let told = format!("{why}\nopens when  the agent is started again\n");
+        house.wait_until(why, || house.why().starts_with(&told));
+        assert_eq!(house.status().queue.messages, 1);
+    }
+}
+
+/// Field fault 29.
+#[test]
+fn c6_f29_a_shell_on_the_screen_is_a_reason_and_gets_no_byte() {
+    for picture in ["exit-prompt.ansi", "exit-prompt-with-host.ansi"] {
+        let house = picture_agent(picture).build();
+        house.start();
+        house.write("in.t", "say: not to a shell\n");
+        house.wait_until("the reason", || {
+            house.why().starts_with("closed: unknown: the agent's screen is gone")
+        });
+        stays_quiet(WATCH, &format!("keys reached {picture}"), || {
+            Some(fs::read_to_string(house.home().join("keys")).unwrap_or_default())
+                .filter(|keys| !keys.is_empty())
+        });
+    }
+}
+
+#[test]
+fn a_running_turn_is_a_reason_and_what_opens_the_gate_is_its_end() {
+    let house = House::builder().ready();
+    house.write("in.t", "slow: 4\n");
+    house.wait_for_prompt("slow: 4");
+    house.write("in.t", "say: afterwards\n");
+    house.wait_until("the reason", || {
+        let why = house.why();
+        why.starts_with("closed: busy: a turn runs\nopens when  the turn ends\nnext look   in ")
+    });
+    house.wait_for_prompt("afterwards");
 }

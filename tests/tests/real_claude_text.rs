@@ -57,8 +57,8 @@ fn unicode() -> impl Iterator<Item = char> {
     (0x10..0x2_0000_u32).chain((0x2_0000..0x11_0000).step_by(1009)).filter_map(char::from_u32)
 }
 
-/// Field faults 4, 11. Acceptance C1. Of 129,983 code points between letters each arrives as the sanitiser left it, in 26
-/// prompts with one Enter each.
+/// Field faults 4, 11. Acceptance C1. Of 129,983 code points between letters each arrives as the sanitiser left it, in
+/// prompts of 30 KB with one Enter each.
 #[test]
 fn all_of_unicode_arrives_as_it_was_typed() {
     let Some(house) = ready() else { return };

@@ -8,6 +8,7 @@
 //! | [`demo`] | one message through ccmux, before your eyes |
 //! | [`replay`] | a timeline against the policy |
 //! | [`fuzz`] | input that grows, against what must hold for any |
+//! | [`screen`] | a pane becomes a fixture of the screen rules |
 //! | [`cargo`], [`tmux`] | the two programs that the commands need |
 
 mod cargo;
@@ -15,6 +16,7 @@ mod check;
 mod demo;
 mod fuzz;
 mod replay;
+mod screen;
 mod test;
 mod tidy;
 mod tmux;
@@ -73,6 +75,29 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
+    /// Work on the recorded screens
+    Screen {
+        #[command(subcommand)]
+        command: ScreenCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ScreenCommand {
+    /// Capture a pane into the fixtures
+    Add {
+        /// What it shows
+        #[arg(value_enum)]
+        kind: screen::Kind,
+        /// The rest of the fixture's name
+        name: String,
+        /// The tmux server (`tmux -L`)
+        #[arg(long)]
+        socket: Option<String>,
+        /// The pane
+        #[arg(long, default_value = "=ccmux:")]
+        target: String,
+    },
 }
 
 /// Something this machine lacks; exit code 69.
@@ -106,5 +131,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Demo => demo::run(),
         Command::Replay { file, trace } => replay::run(&file, trace),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
+        Command::Screen { command: ScreenCommand::Add { kind, name, socket, target } } => {
+            screen::add(cargo::root(), kind, &name, socket.as_deref(), &target)
+        }
     }
 }

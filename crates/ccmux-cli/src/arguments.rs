@@ -29,7 +29,7 @@ pub enum Command {
     /// Show what the daemon and the agent are doing
     Status(StatusOptions),
     /// Say why nothing is being sent to Claude right now, and what would change that
-    Why,
+    Why(WhyOptions),
     /// Show the agent's screen
     Screen(ScreenOptions),
     /// Follow Claude's finished turns and the daemon's alerts
@@ -43,6 +43,13 @@ pub enum Command {
     /// Works without the daemon, and presses nothing itself. Exit codes: those of `ccmuxd setup` (0 Claude is ready,
     /// 1 it is not, 69 something is missing, 73 a directory is refused, 78 settings).
     Setup(SetupOptions),
+    /// Look at Claude's terminal now and say what ccmux makes of it, and by which rule
+    ///
+    /// Works without the daemon. Exit codes: 0 the screen is understood, 1 it is not, or there is none, 69 tmux is missing,
+    /// 78 settings or screen rules.
+    Doctor(DoctorOptions),
+    /// Read the screen rules again (other settings count from the daemon's next start)
+    Reload(ReloadOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
 }
@@ -100,6 +107,44 @@ pub struct StatusOptions {
     /// Print it as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct WhyOptions {
+    /// Print all that is known as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReloadOptions {
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// Classify what is on the pane now
+    #[arg(long, required = true)]
+    pub screen: bool,
+
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Settings for ccmuxd, e.g. --config FILE, --set KEY=VALUE
+    #[arg(value_name = "ARGUMENTS", last = true)]
+    pub further: Vec<String>,
+}
+
+impl DoctorOptions {
+    /// The arguments for `ccmuxd doctor`.
+    pub fn arguments(self) -> Vec<String> {
+        let flags = [("--screen", self.screen), ("--json", self.json)];
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
+        flags.chain(self.further).collect()
+    }
 }
 
 #[derive(Debug, Args)]

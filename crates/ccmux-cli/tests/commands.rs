@@ -266,20 +266,44 @@ fn channels_are_listed() {
 #[test]
 fn why_begins_with_the_answer() {
     let why = json!({"gate": "closed: draft: somebody's text is in the box", "opens_when": "the box is empty",
-        "next_look_ms": 1500, "evidence": ["screen: draft"], "recent": ["12 Stop"]});
-    let daemon = daemon(&[json!({"ok": true, "why": why})], Then::Waits);
-    let ended = run(&mut ccmux(&daemon.dir, &["why"]));
-    let lines: Vec<&str> = ended.stdout.lines().collect();
+        "next_look_ms": 1500, "evidence": ["screen: draft", "disputed: this and that"], "recent": ["12 > pane_silent"],
+        "happened": (0..9).map(|n| json!({"at": 0, "what": format!("event {n}")})).collect::<Vec<_>>()});
+    let daemon_for_people = daemon(&[json!({"ok": true, "why": why})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &["why"]));
+    let lines: Vec<&str> = ended.stdout.lines().take(4).collect();
     assert_eq!(
         lines,
         [
             "closed: draft: somebody's text is in the box",
-            "opens when the box is empty",
-            "next look in 2 s",
-            "evidence screen: draft",
-            "recent 12 Stop"
+            "opens when  the box is empty",
+            "next look   in 2 s",
+            "disputed    this and that",
         ]
     );
+    let told: Vec<&str> =
+        ended.stdout.lines().skip(4).map(|line| line.rsplit(": ").next().unwrap()).collect();
+    assert_eq!(told, ["event 4", "event 5", "event 6", "event 7", "event 8"]);
+    let daemon = daemon(&[json!({"ok": true, "why": why})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["why", "--json"]));
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), why);
+}
+
+#[test]
+fn a_reload_says_what_was_read_and_what_was_not() {
+    let reload = json!({"reread": ["screen rules of claude-code: built in"], "needs_restart": ["settings"]});
+    let daemon_for_people = daemon(&[json!({"ok": true, "reload": reload})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &["reload"]));
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        ["read again: screen rules of claude-code: built in", "not before the daemon's next start: settings"]
+    );
+    assert_eq!(daemon_for_people.heard(), json!({"v": 1, "type": "reload"}));
+    let broken = json!({"ok": false, "code": "rejected", "error": "x.toml: broken; the rules in force stay"});
+    let daemon = daemon(&[broken], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["reload"]));
+    assert_eq!(ended.code, Some(4));
+    assert!(ended.stderr.contains("the rules in force stay"), "{}", ended.stderr);
 }
 
 #[test]

@@ -16,6 +16,11 @@ pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_ENTER_DEAF_MS=MS", "ignore Enter that long after a paste"),
     ("CCMUX_DEMO_ENTER_FORM=cr|lf|csi", "only this form of Enter submits: CR, LF or ESC [ 13 u"),
     ("CCMUX_DEMO_DROP_PASTE=N", "lose the first N pastes"),
+    ("CCMUX_DEMO_FREEZE_MS=MS", "at the first paste, read and draw nothing for that long"),
+    (
+        "CCMUX_DEMO_DIALOG_AFTER_MS=A,B",
+        "open a permission dialog that long after the first paste, the second, ...",
+    ),
     ("CCMUX_DEMO_TRANSCRIPT_DELAY_MS=MS", "write the last assistant line of a turn that long after Stop"),
     ("CCMUX_DEMO_HOOKS=off|N", "run no hooks, or each one N times"),
     ("CCMUX_DEMO_HOOKS_DROP=A,B", "do not fire these events"),
@@ -36,6 +41,9 @@ pub struct Faults {
     /// Only this form submits; none: CR and CSI do.
     pub enter_form: Option<EnterForm>,
     pub drop_paste: u32,
+    pub freeze: Duration,
+    /// One for each of the first pastes.
+    pub dialogs_after: Vec<Duration>,
     pub transcript_delay: Duration,
     /// How often each hook runs: 0 = never.
     pub hook_runs: u32,
@@ -60,6 +68,8 @@ impl Faults {
             enter_deaf: ms("CCMUX_DEMO_ENTER_DEAF_MS", 0)?,
             enter_form: enter_form(get("CCMUX_DEMO_ENTER_FORM"))?,
             drop_paste: number("CCMUX_DEMO_DROP_PASTE", get("CCMUX_DEMO_DROP_PASTE"), 0)?,
+            freeze: ms("CCMUX_DEMO_FREEZE_MS", 0)?,
+            dialogs_after: delays("CCMUX_DEMO_DIALOG_AFTER_MS", get("CCMUX_DEMO_DIALOG_AFTER_MS"))?,
             transcript_delay: ms("CCMUX_DEMO_TRANSCRIPT_DELAY_MS", 0)?,
             hook_runs: hook_runs(get("CCMUX_DEMO_HOOKS"))?,
             hooks_dropped: names(get("CCMUX_DEMO_HOOKS_DROP")),
@@ -80,6 +90,11 @@ fn number<N: std::str::FromStr>(name: &str, value: Option<String>, or: N) -> Res
         None => Ok(or),
         Some(value) => value.parse().map_err(|_| format!("{name}: '{value}' is not a number")),
     }
+}
+
+fn delays(name: &str, value: Option<String>) -> Result<Vec<Duration>, String> {
+    let one = |text: String| number(name, Some(text), 0).map(Duration::from_millis);
+    names(value).into_iter().map(one).collect()
 }
 
 fn enter_form(value: Option<String>) -> Result<Option<EnterForm>, String> {
@@ -140,5 +155,12 @@ mod tests {
             faults(&[("CCMUX_DEMO_START_MS", "soon")]).unwrap_err().contains("CCMUX_DEMO_START_MS: 'soon'")
         );
         assert!(faults(&[("CCMUX_DEMO_ENTER_FORM", "tab")]).unwrap_err().contains("tab"));
+        assert!(faults(&[("CCMUX_DEMO_DIALOG_AFTER_MS", "5,x")]).unwrap_err().contains("'x'"));
+    }
+
+    #[test]
+    fn a_delay_for_each_paste() {
+        let delays = faults(&[("CCMUX_DEMO_DIALOG_AFTER_MS", "0, 40")]).unwrap().dialogs_after;
+        assert_eq!(delays, [Duration::ZERO, Duration::from_millis(40)]);
     }
 }

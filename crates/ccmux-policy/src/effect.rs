@@ -57,6 +57,16 @@ impl AlertKind {
     }
 }
 
+/// Something for the log alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// Somebody is active at the terminal, but the box stayed empty: mouse or focus. It does not count as typing.
+    OnlyMouse,
+    /// Two witnesses have been of different minds for a minute.
+    Dispute(String),
+}
+
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
@@ -152,6 +162,11 @@ pub enum Effect {
         /// No Stop hook told of its end.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         interrupted: bool,
+    },
+    /// Write it into the log.
+    Note {
+        /// What.
+        note: Note,
     },
     /// Tell subscribers.
     Alert {

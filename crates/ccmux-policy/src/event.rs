@@ -83,7 +83,7 @@ pub enum SessionFact {
 }
 
 /// Claude Code's own state file, `sessions/<pid>.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", content = "waiting_for", rename_all = "snake_case")]
 pub enum FileState {
     /// The main loop waits for input.
@@ -95,6 +95,7 @@ pub enum FileState {
     /// A dialog is open; the text says which.
     Waiting(String),
     /// There is no such file, or it is another process's, or its word is unknown.
+    #[default]
     Absent,
 }
 
@@ -277,6 +278,8 @@ pub enum Event {
         /// Its line.
         seq: Seq,
     },
+    /// The screen rules were read again: a screen may mean something else now.
+    RulesReread,
     /// A deadline passed.
     DeadlinePassed,
     /// Somebody asks what the state is: a look older than a second is taken again.

@@ -35,6 +35,11 @@ const STRANDED_LOOK_MS: u64 = 5_000;
 /// A hook of an agent that died may still be on its way.
 const LAST_HOOK_WITHIN_MS: u64 = 500;
 
+/// What people are told, and when asked, about a batch that does not move.
+const IN_THE_WAY: &str =
+    "a batch was pasted, and something else than its text is on the screen: Enter is not pressed";
+const FROZEN: &str = "a batch was pasted, and the agent has written nothing since: it seems to be frozen";
+
 /// Where the batch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -89,7 +94,7 @@ pub struct Flight {
     stage: Stage,
     enters: u32,
     pasted_at: Mono,
-    in_the_way_since: Option<Mono>,
+    in_the_way: Option<(&'static str, Mono)>,
     told_stuck: bool,
     uncertain: Option<&'static str>,
     told_uncertain: bool,
@@ -110,7 +115,7 @@ impl Flight {
             stage: Stage::Pasting,
             enters: 0,
             pasted_at: now,
-            in_the_way_since: None,
+            in_the_way: None,
             told_stuck: false,
             uncertain: None,
             told_uncertain: false,
@@ -205,6 +210,18 @@ impl Flight {
         }
     }
 
+    /// How far it is, for people.
+    pub fn progress(&self) -> &'static str {
+        match (self.uncertain.or(self.in_the_way.map(|(what, _)| what)), self.stage) {
+            (Some(what), _) => what,
+            (None, Stage::Pasting) => "a batch is being typed",
+            (None, Stage::Looking { .. }) => "a batch was typed and is looked for in the box",
+            (None, Stage::Entering) => "Enter is being pressed behind a batch",
+            (None, Stage::Awaiting { .. }) => "a batch was sent and its receipt is awaited",
+            (None, Stage::Searching { .. }) => "the transcript is searched for a batch",
+        }
+    }
+
     /// Enter was pressed, and its receipt has not come.
     pub fn was_entered(&self) -> bool {
         self.enters > 0
@@ -267,23 +284,29 @@ impl Flight {
     pub fn seen(&mut self, seen: &Seen, now: Mono) {
         let Stage::Looking { .. } = self.stage else { return };
         self.saw_foreign |= seen.class == ScreenClass::Draft && seen.holds == BoxHolds::Foreign;
-        let again = Stage::Looking { due: now + LOOK_AGAIN_MS };
         let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
         self.stage = match (seen.class, seen.holds) {
             (ScreenClass::Draft, BoxHolds::Ours) if typing_reaches_the_box => return self.ours(now),
+            (ScreenClass::Ready, BoxHolds::Nothing) if seen.silent => return self.obstructed(FROZEN, now),
             (ScreenClass::Ready, BoxHolds::Nothing) if typing_reaches_the_box => return self.empty(now),
             (ScreenClass::Busy | ScreenClass::Queued, _) if self.enters > 0 => {
                 Stage::Awaiting { until: now + RECEIPT_WITHIN_MS }
             }
-            _ => {
-                self.in_the_way_since.get_or_insert(now);
-                again
-            }
+            _ => return self.obstructed(IN_THE_WAY, now),
         };
     }
 
+    /// Nothing can be done but to look again; an empty box that was not drawn since the paste proves nothing.
+    fn obstructed(&mut self, what: &'static str, now: Mono) {
+        let since = self.in_the_way.map_or(now, |(_, since)| since);
+        self.in_the_way = Some((what, since));
+        self.saw_empty = false;
+        let pause = if self.told_stuck { STRANDED_LOOK_MS } else { LOOK_AGAIN_MS };
+        self.stage = Stage::Looking { due: now + pause };
+    }
+
     fn ours(&mut self, now: Mono) {
-        self.in_the_way_since = None;
+        self.in_the_way = None;
         self.saw_empty = false;
         if self.enters < MAX_ENTERS {
             self.press_now = true;
@@ -297,7 +320,7 @@ impl Flight {
     }
 
     fn empty(&mut self, now: Mono) {
-        self.in_the_way_since = None;
+        self.in_the_way = None;
         let may_still_show = self.enters == 0 && now.since(self.pasted_at) < SHOWS_WITHIN_MS;
         // One look at an empty box is no proof that the text is gone: the screen may lag behind the keys.
         self.stage = if may_still_show || !self.saw_empty {
@@ -338,13 +361,11 @@ impl Flight {
     }
 
     fn stuck(&mut self, now: Mono) -> Option<Need> {
-        let since = self.in_the_way_since?;
+        let (what, since) = self.in_the_way?;
         if self.told_stuck || now.since(since) < STUCK_AFTER_MS {
             return None;
         }
         self.told_stuck = true;
-        Some(Need::TellStuck(
-            "a batch was pasted, and something else than its text is on the screen: Enter is not pressed",
-        ))
+        Some(Need::TellStuck(what))
     }
 }

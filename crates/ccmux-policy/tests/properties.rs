@@ -24,6 +24,7 @@ enum Act {
     AgentEnds,
     AgentStarts,
     Pane(bool),
+    Freeze(bool),
     Time(u16),
 }
 
@@ -38,6 +39,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::AgentEnds),
         2 => Just(Act::AgentStarts),
         2 => any::<bool>().prop_map(Act::Pane),
+        2 => any::<bool>().prop_map(Act::Freeze),
         6 => (0..7_000u16).prop_map(Act::Time),
     ]
 }
@@ -61,6 +63,10 @@ struct World {
     searches: VecDeque<BatchId>,
     last_look: Option<(Option<BatchId>, Seen)>,
     current: Option<BatchId>,
+    /// The agent reads and draws nothing.
+    frozen: bool,
+    /// It has drawn nothing since the paste of the current batch.
+    silent: bool,
     pid: i32,
     alive: bool,
     prompts: u32,
@@ -78,6 +84,8 @@ impl World {
             searches: VecDeque::new(),
             last_look: None,
             current: None,
+            frozen: false,
+            silent: false,
             pid: 100,
             alive: true,
             prompts: 0,
@@ -106,7 +114,13 @@ impl World {
             Effect::FindInTranscript { batch } => self.searches.push_back(batch),
             Effect::RecordDelivered { batch, .. } => self.settle(batch, Place::Delivered),
             Effect::RecordUncertain { batch, .. } => self.settle(batch, Place::Uncertain),
-            Effect::RecordRequeued { batch, .. } => self.settle(batch, Place::Waiting),
+            Effect::RecordRequeued { batch, typed } => {
+                assert!(
+                    !typed || !self.silent,
+                    "batch {batch} was called absent before the agent had read it"
+                );
+                self.settle(batch, Place::Waiting);
+            }
             Effect::RecordFailed { message, .. } => {
                 assert_eq!(self.places.insert(message.0, Place::Failed), Some(Place::Waiting));
             }
@@ -126,6 +140,7 @@ impl World {
         }
         self.typing.push_back((batch, false));
         self.current = Some(batch);
+        self.silent = self.frozen;
         self.last_look = None;
     }
 
@@ -158,6 +173,7 @@ impl World {
             Act::File(state) => self.file(state),
             Act::AgentEnds if self.alive => {
                 self.alive = false;
+                self.thaw();
                 self.last_look = None;
                 self.tell(Event::AgentExited { pid: self.pid, status: ExitStatus::Signal(9) });
             }
@@ -167,10 +183,16 @@ impl World {
                 self.tell(Event::AgentStarted { pid: self.pid });
             }
             Act::AgentEnds | Act::AgentStarts => {}
+            Act::Freeze(true) => self.frozen = true,
+            Act::Freeze(false) => self.thaw(),
             Act::Pane(true) => self.tell(Event::PaneActive),
             Act::Pane(false) => self.tell(Event::PaneSilent),
             Act::Time(ms) => self.pass(u64::from(ms)),
         }
+    }
+
+    fn thaw(&mut self) {
+        (self.frozen, self.silent) = (false, false);
     }
 
     fn message(&mut self, channel: u8) {
@@ -194,14 +216,15 @@ impl World {
             ScreenClass::Unknown,
             ScreenClass::Shell,
         ];
-        let class = classes[class as usize];
+        let silent = self.silent && batch.is_some();
+        let class = if silent { ScreenClass::Ready } else { classes[class as usize] };
         let holds = match (class, batch, holds) {
             (ScreenClass::Ready, ..) => BoxHolds::Nothing,
             (ScreenClass::Draft, Some(_), 0 | 1) => BoxHolds::Ours,
             (ScreenClass::Draft, ..) => BoxHolds::Foreign,
             _ => BoxHolds::Nothing,
         };
-        let seen = Seen { copy_mode, ..Seen::plain(class, holds) };
+        let seen = Seen { copy_mode, silent, ..Seen::plain(class, holds) };
         self.last_look = Some((batch, seen.clone()));
         self.tell(Event::ScreenSeen { look, seen });
     }
@@ -225,6 +248,7 @@ impl World {
             return;
         };
         let found = [Found::Whole, Found::Within, Found::Absent, Found::Unreadable][found as usize];
+        let found = if self.silent { Found::Absent } else { found };
         self.tell(Event::TranscriptSearched { batch, found, prompt: None });
     }
 
@@ -264,6 +288,7 @@ impl World {
 
     /// A friendly world from here on: everything that can be delivered must be.
     fn calm_down(&mut self) {
+        self.thaw();
         self.tell(Event::StateFileRead { state: FileState::Idle });
         for _ in 0..3_000 {
             if !self.alive {

@@ -22,6 +22,7 @@
 //! | [`recorder`] | events and effects as lines of a timeline |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`setup`] | the guided first run: what is missing, what Claude asks |
+//! | [`doctor`] | what is on the pane now, and by which rule |
 //! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod clock;
 pub mod control;
 pub mod daemon;
 pub mod dir_watch;
+pub mod doctor;
 pub mod event_loop;
 pub mod inbox;
 pub mod intake;

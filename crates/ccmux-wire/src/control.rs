@@ -51,6 +51,8 @@ pub enum Request {
     Subscribe(Wish),
     /// The older way of a hook to show a turn: published if the transcript does not show it within 2 s.
     Broadcast(BroadcastRequest),
+    /// Read again what can change while the daemon runs.
+    Reload,
 }
 
 /// A turn as an older hook shows it.
@@ -110,6 +112,18 @@ pub struct Reply {
     /// For `screen`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub screen: Option<String>,
+    /// For `reload`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reload: Option<Reloaded>,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What was read again, and from where.
+    pub reread: Vec<String>,
+    /// What counts from the daemon's next start only.
+    pub needs_restart: Vec<String>,
 }
 
 impl Reply {
@@ -134,7 +148,7 @@ pub enum ErrorCode {
     BadVersion,
     /// Whoever speaks may not use this verb.
     NotAllowed,
-    /// The message can't be taken: empty, too large, bad channel.
+    /// The message can't be taken: empty, too large, bad channel. Or what was to be read again is broken.
     Rejected,
     /// The state waited for was not reached in time.
     TimedOut,

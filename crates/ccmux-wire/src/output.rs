@@ -71,6 +71,9 @@ pub struct Alert {
     /// The messages it is about, by the ids their senders know.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub messages: Vec<String>,
+    /// For `unknown_screen`: the last rows of the agent's terminal as plain text, at most 8 KiB.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub screen: Option<String>,
 }
 
 /// The last line for a subscriber that fell too far behind.

@@ -156,6 +156,15 @@ pub struct Status {
     pub tmux: Option<TmuxStatus>,
 }
 
+/// Something that happened, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happened {
+    /// When, Unix milliseconds.
+    pub at: i64,
+    /// One clause, e.g. `the turn ended`.
+    pub what: String,
+}
+
 /// The answer to `why`: is the gate open, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
@@ -166,8 +175,11 @@ pub struct Why {
     /// Milliseconds until ccmux looks again by itself; absent if it waits for an event.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_look_ms: Option<u64>,
-    /// What each witness said last: hooks, state file, screen, human.
+    /// What each witness said last: hooks, state file, screen, human; and what is disputed between them.
     pub evidence: Vec<String>,
+    /// The latest past in people's words, oldest first.
+    #[serde(default)]
+    pub happened: Vec<Happened>,
     /// The latest events and orders, oldest first, one line each.
     pub recent: Vec<String>,
 }

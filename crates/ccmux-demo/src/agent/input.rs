@@ -1,12 +1,22 @@
 //! What keys do in the prompt box.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Again, Agent, HINT_SHOWN, LEAVE_WINDOW};
+use crate::dialog::{Dialog, Kind};
 use crate::keys::{EnterForm, Key};
+
+/// How a paste begins.
+const PASTE: &[u8] = b"\x1b[200~";
+/// A picture is on the screen within that time.
+const SEEN_WITHIN: Duration = Duration::from_millis(50);
 
 impl Agent {
     pub(super) fn input(&mut self, bytes: &[u8], now: Instant) {
+        if bytes.windows(PASTE.len()).any(|part| part == PASTE) {
+            // The whole agent stands still, as one whose event loop is blocked.
+            std::thread::sleep(std::mem::take(&mut self.freeze));
+        }
         let keys = self.parser.feed(bytes);
         self.keys(keys, now);
         self.escape_since = self.parser.waits().then_some(now);
@@ -15,6 +25,9 @@ impl Agent {
     pub(super) fn keys(&mut self, keys: Vec<Key>, now: Instant) {
         for key in keys {
             self.idle_since = None;
+            if self.overlay.is_some() && self.deaf_until.is_some_and(|until| now < until) {
+                continue;
+            }
             if let Some(dialog) = self.dialog_mut() {
                 if let Some(answer) = dialog.key(&key) {
                     self.answered(&answer, now);
@@ -83,10 +96,24 @@ impl Agent {
     fn paste(&mut self, text: &str, now: Instant) {
         if self.drop_left > 0 {
             self.drop_left -= 1;
+            self.hint = Some(("No text in the clipboard", now + HINT_SHOWN));
             return;
         }
         self.prompt.paste(text);
         self.deaf_until = Some(now + self.faults.enter_deaf);
+        if let Some(delay) = self.dialogs_after.pop_front() {
+            self.dialog_due = Some(now + delay);
+        }
+    }
+
+    /// A dialog comes up over a text that waits in the box, if it is not sent yet. A key that was pressed before it could
+    /// be seen does not answer it.
+    pub(super) fn interrupt_paste(&mut self, now: Instant) {
+        if self.dialog_due.take_if(|due| now >= *due).is_some() && !self.prompt.is_empty() {
+            let ask = Kind::Bash { command: "rm -r everything".into(), about: "never to be allowed".into() };
+            self.overlay = Some(Dialog::new(ask, &self.cwd()));
+            self.deaf_until = Some(now + SEEN_WITHIN);
+        }
     }
 
     fn enter(&mut self, form: EnterForm, now: Instant) {

@@ -15,6 +15,7 @@ mod tool;
 mod turn;
 mod view;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -96,6 +97,11 @@ pub struct Agent {
     swallow_left: u32,
     drop_left: u32,
     deaf_until: Option<Instant>,
+    /// How long it freezes at the next paste.
+    freeze: Duration,
+    /// The delays of dialogs behind the next pastes, and when the next one is due.
+    dialogs_after: VecDeque<Duration>,
+    dialog_due: Option<Instant>,
     /// Vim's NORMAL mode is on.
     normal_mode: bool,
     conversation: Conversation,
@@ -151,6 +157,9 @@ impl Agent {
             swallow_left: faults.swallow_enter,
             drop_left: faults.drop_paste,
             deaf_until: None,
+            freeze: faults.freeze,
+            dialogs_after: faults.dialogs_after.iter().copied().collect(),
+            dialog_due: None,
             normal_mode: faults.vim,
             conversation: Conversation::default(),
             printed: 0,
@@ -197,6 +206,7 @@ impl Agent {
         }
         self.hint = self.hint.filter(|(_, until)| now < *until);
         self.again = self.again.filter(|(_, until)| now < *until);
+        self.interrupt_paste(now);
         self.step_turn(now);
         self.remind(now);
         self.finish_tasks(now);
@@ -223,6 +233,7 @@ impl Agent {
             self.escape_since.map(|since| since + ESCAPE_WAIT),
             self.hint.map(|(_, until)| until),
             self.again.map(|(_, until)| until),
+            self.dialog_due,
             self.turn.as_ref().and_then(Turn::deadline),
             self.transcript.next_due(),
         ]

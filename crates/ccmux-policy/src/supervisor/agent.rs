@@ -28,6 +28,7 @@ impl Supervisor {
         self.turns.not_idle();
         self.box_seen = false;
         (self.hooks_heard, self.unhooked_since) = (false, None);
+        (self.unknown_since, self.told_unknown) = (None, false);
         self.outdate(now);
         if self.lifecycle.restarts() > 0 {
             self.alert(AlertKind::AgentRestarted, format!("the agent runs again (pid {pid})"));

@@ -5,7 +5,7 @@ use ccmux_wire::receipt::Proof;
 
 use super::stash::Stash;
 use super::{BREATHE_MS, Breather, Supervisor, earlier};
-use crate::effect::{AlertKind, Effect};
+use crate::effect::{AlertKind, Effect, Note};
 use crate::event::{Found, Message};
 use crate::evidence::Activity;
 use crate::flight::{Flight, Need, Outcome};
@@ -176,6 +176,9 @@ impl Supervisor {
     }
 
     pub(super) fn inject(&mut self, now: Now) {
+        if gate::is_only_mouse(&self.evidence, &self.settings, now) {
+            self.effects.push_back(Effect::Note { note: Note::OnlyMouse });
+        }
         let batch = self.next_batch;
         self.next_batch = BatchId(batch.0 + 1);
         let taken = self.queue.take_batch(self.settings.batch_bytes);
@@ -194,8 +197,8 @@ impl Supervisor {
             let degraded = self.lifecycle.is_degraded();
             return closed(if degraded { Reason::Degraded } else { Reason::Down });
         }
-        if self.flight.is_some() {
-            return closed(Reason::InFlight);
+        if let Some(flight) = &self.flight {
+            return closed(Reason::InFlight(flight.progress()));
         }
         if self.turns.is_catching_up() && self.evidence.activity(now) == Activity::Idle {
             return Gate::Closed { reason: Reason::Settling, look_at: self.turns.gives_up_at() };

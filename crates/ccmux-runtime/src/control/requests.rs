@@ -162,6 +162,7 @@ impl<T: Terminal> Answers<T> {
             opens_when: policy.opens_when,
             next_look_ms: policy.next_look_ms,
             evidence: policy.evidence,
+            happened: self.recorder.happened(),
             recent: self.recorder.recent(),
         };
         Reply { why: Some(Box::new(why)), ..Reply::ok() }

@@ -16,12 +16,13 @@ use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
 use crate::agent::record::session_token;
 use crate::clock::Clock;
+use crate::control::reload::Reloader;
 use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
 use crate::intake::IntakeLogs;
 use crate::mcp::Door;
 use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
-use crate::screen::Rules;
+use crate::screen::RuleBook;
 use crate::settings::{Settings, expand};
 use crate::tmux::{Tmux, TmuxSettings};
 use crate::turns::{self, Turns, TurnsSettings};
@@ -40,7 +41,7 @@ const LOGS: &str = "intake";
 pub struct House {
     pub setting: Setting,
     pub plan: AgentPlan,
-    pub rules: Arc<Rules>,
+    pub rules: RuleBook,
     pub runtime_dir: Arc<RuntimeDir>,
     pub state_dir: StateDir,
     pub token: String,
@@ -66,7 +67,7 @@ impl House {
     pub async fn open(setting: Setting) -> Result<Self, DaemonError> {
         let settings = &setting.settings;
         let plan = AgentPlan::new(settings, &setting.home, setting.environment.clone())?;
-        let rules = Arc::new(Rules::builtin(&settings.agent.profile)?);
+        let rules = setting.rule_book()?;
         // The runtime directory first: it says who else runs, before anything else is touched.
         let runtime_dir = Arc::new(RuntimeDir::claim(&expand(&settings.runtime_dir, &setting.home))?);
         let state_dir = StateDir::claim(&expand(&settings.state_dir, &setting.home))?;
@@ -108,6 +109,11 @@ impl House {
             waiting_events,
             clock,
         })
+    }
+
+    /// Reads again what can be.
+    pub fn reloader(&self) -> Reloader {
+        Reloader { rules: self.rules.clone(), events: self.events.clone() }
     }
 
     /// Commits, ends the agent if so configured, gives the runtime directory back.

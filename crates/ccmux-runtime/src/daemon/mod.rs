@@ -15,9 +15,11 @@ mod tasks;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +27,9 @@ use crate::agent::plan::PlanError;
 use crate::inbox::InboxError;
 use crate::intake::LogError;
 use crate::runtime_dir::RuntimeDirError;
-use crate::screen::RulesError;
+use crate::screen::{RuleBook, RulesError};
 use crate::settings::Settings;
+use crate::settings::load::config_folder;
 use crate::tmux::VersionError;
 use crate::turns::TurnsError;
 use house::House;
@@ -55,6 +58,21 @@ pub struct Binaries {
     pub ccmuxd: PathBuf,
     /// `ccmux-hook`, copied to `hook.path` at start.
     pub hook: PathBuf,
+}
+
+impl Setting {
+    /// The screen rules of the agent's profile: the user's own, else those that are built in.
+    ///
+    /// # Errors
+    /// If there are none, or the user's are broken.
+    pub fn rule_book(&self) -> Result<RuleBook, RulesError> {
+        let variable = |name: &str| {
+            let found = self.environment.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        let folder = config_folder(variable("XDG_CONFIG_HOME"), Some(self.home.clone()));
+        RuleBook::open(&self.settings.agent.profile, folder.map(|folder| folder.join("agents")).as_deref())
+    }
 }
 
 impl Binaries {
@@ -127,18 +145,21 @@ impl DaemonError {
     }
 }
 
-/// Runs the daemon until `shutdown`. `ready` is called once clients can connect.
+/// Runs the daemon until `shutdown`. `ready` is called once clients can connect; `reload` asks for what `ccmux reload`
+/// does.
 ///
 /// # Errors
 /// Whatever kept it from starting, with its exit code. Once it runs, it goes on.
 pub async fn run(
     setting: Setting,
     shutdown: CancellationToken,
+    reload: Arc<Notify>,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     let _limit_on_files = fail_writes_over_the_limit()?;
     let mut house = House::open(setting).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
+    running.tasks.spawn(house.reloader().run(reload, shutdown.clone()));
     ready();
     tracing::info!(event = "daemon.ready", runtime_dir = %house.runtime_dir.path().display());
     let _ = running.event_loop.await;

@@ -32,7 +32,7 @@ use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
 use crate::workers::clerk::Clerk;
-use crate::workers::on_the_way::{OnTheWay, PutAway, TextOnTheWay};
+use crate::workers::on_the_way::{NotUnderstood, OnTheWay, PutAway, TextOnTheWay};
 use crate::workers::speaker::{Speaker, alert};
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
@@ -164,7 +164,7 @@ fn start_workers(
     shutdown: &CancellationToken,
 ) {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
-    let put_away = PutAway::default();
+    let (put_away, not_understood) = (PutAway::default(), NotUnderstood::default());
     let clerk = Clerk {
         orders: orders.clerk,
         events: house.events.clone(),
@@ -179,12 +179,14 @@ fn start_workers(
         orders: orders.typist,
         events: house.events.clone(),
         terminal: Arc::clone(&house.terminal),
-        rules: Arc::clone(&house.rules),
+        rules: house.rules.clone(),
         on_the_way: on_the_way.clone(),
         agent: agent.subscribe(),
         put_away: put_away.clone(),
+        not_understood: not_understood.clone(),
         inbox: inbox.clone(),
         cursor_seen: None,
+        pasted: None,
     };
     let witness = Witness {
         orders: orders.witness,
@@ -196,9 +198,8 @@ fn start_workers(
     tasks.spawn(clerk.run());
     tasks.spawn(typist.run());
     tasks.spawn(witness.run());
-    tasks.spawn(
-        Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox, put_away }.run(),
-    );
+    let events = house.events.clone();
+    tasks.spawn(Speaker { orders: orders.speaker, events, turns, inbox, put_away, not_understood }.run());
     tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
 }
 
@@ -288,6 +289,7 @@ fn desk(
             events: house.events.clone(),
         },
         hooks: HookFront { turns, on_the_way },
+        reloader: house.reloader(),
         events: house.events.clone(),
         token: house.token.clone(),
     })

@@ -125,11 +125,14 @@ fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
 }
 
 fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
-    let config = match environment.get("XDG_CONFIG_HOME").filter(|dir| Path::new(dir).is_absolute()) {
-        Some(dir) => PathBuf::from(dir),
-        None => Path::new(environment.get("HOME")?).join(".config"),
-    };
-    Some(config.join("ccmux").join(format!("{name}.toml")))
+    let variable = |name: &str| environment.get(name).map(PathBuf::from);
+    Some(config_folder(variable("XDG_CONFIG_HOME"), variable("HOME"))?.join(format!("{name}.toml")))
+}
+
+/// `~/.config/ccmux`: the user's settings and screen rules.
+pub fn config_folder(xdg_config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let config = xdg_config_home.filter(|folder| folder.is_absolute());
+    Some(config.or_else(|| Some(home?.join(".config")))?.join("ccmux"))
 }
 
 fn file_layer(path: &Path) -> Result<Named, SettingsError> {

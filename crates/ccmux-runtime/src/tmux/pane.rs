@@ -184,7 +184,7 @@ impl Tmux {
         if pane.dead.is_some() {
             text = self.last_words(id).await.unwrap_or(text);
         }
-        Ok(Capture { pane, text, active_at: facts.active_at() })
+        Ok(Capture { pane, text, active_at: facts.active_at(), silent_since: self.silent_since() })
     }
 
     /// The screen of a dead pane with what stood above it: tmux scrolls it by a row for its own `Pane is dead`, and an

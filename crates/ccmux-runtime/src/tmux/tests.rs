@@ -443,6 +443,25 @@ mod watching {
         assert!(watched.news.try_recv().is_err());
     }
 
+    #[tokio::test]
+    async fn since_when_the_pane_is_silent_is_known_as_long_as_it_is_watched() {
+        let server = Server::new();
+        let pane = server.start(&["sh", "-c", "stty -echo; exec cat"]).await;
+        let silent_since = async || server.capture().await.silent_since;
+        assert_eq!(silent_since().await, None, "nobody watches");
+        let mut watched = Watched::new(&server);
+        assert_eq!(watched.next().await, PaneNews::Silent);
+        let before = silent_since().await.expect("watched");
+        server.capture().await;
+        assert_eq!(silent_since().await, Some(before), "a look is no output");
+        server.tmux.inject(guard(&pane), vec!["text\n".to_owned()]).await.expect("typed");
+        assert_eq!(watched.next().await, PaneNews::Active);
+        assert!(silent_since().await > Some(before));
+        drop(watched.news);
+        watched.task.await.expect("no panic");
+        assert_eq!(silent_since().await, None);
+    }
+
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn no_process_stays_between_the_pane_and_us() {

@@ -58,6 +58,7 @@ impl Watcher<'_> {
             () = listens.closed() => {}
             _ = self.follow(&listener) => {}
         }
+        self.tmux.note_output(None);
     }
 
     async fn follow(&self, listener: &SinkListener) -> Result<(), Deaf> {
@@ -66,8 +67,12 @@ impl Watcher<'_> {
             match self.mount(listener).await {
                 Ok(mut output) => {
                     tracing::debug!(event = "pane.watched");
+                    // What it wrote before nobody knows: the silence counts from here.
+                    self.tmux.note_output(Some(Instant::now()));
+                    let carried = self.read(&mut output).await;
+                    self.tmux.note_output(None);
                     // Only a pipe that carried something earns a mount without a pause.
-                    if self.read(&mut output).await? {
+                    if carried? {
                         pause = PAUSES.0;
                         continue;
                     }
@@ -103,7 +108,9 @@ impl Watcher<'_> {
             match result {
                 Err(_) => self.enter(&mut phase, Phase::Silent).await?,
                 Ok(Ok(1..)) => {
-                    silent_at = Instant::now() + self.tmux.settings.silence_timeout;
+                    let now = Instant::now();
+                    self.tmux.note_output(Some(now));
+                    silent_at = now + self.tmux.settings.silence_timeout;
                     self.enter(&mut phase, Phase::Active).await?;
                 }
                 Ok(Ok(0)) => return Ok(phase != Phase::Fresh),

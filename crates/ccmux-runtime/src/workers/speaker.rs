@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use ccmux_policy::effect::Note;
 use ccmux_policy::{AlertKind, Effect, Event};
 use ccmux_wire::id::{MessageId, PromptId, Seq, SessionId};
 use ccmux_wire::receipt::MessageState;
 use tokio::sync::mpsc;
 
-use super::on_the_way::PutAway;
+use super::on_the_way::{NotUnderstood, PutAway};
 use crate::inbox::{Inbox, InboxError, passes, stopped, until_done};
 use crate::turns::store::StoreError;
 use crate::turns::{TurnOrder, Turns, TurnsError};
@@ -28,6 +29,8 @@ pub struct Speaker {
     pub inbox: Inbox,
     /// The text of a draft that is put away.
     pub put_away: PutAway,
+    /// The screen that an alert is about.
+    pub not_understood: NotUnderstood,
 }
 
 impl Speaker {
@@ -70,12 +73,22 @@ impl Speaker {
 
     async fn say(&self, order: Effect) {
         match order {
+            Effect::Alert { kind: kind @ AlertKind::UnknownScreen, session, message, .. } => {
+                tracing::warn!(event = "alert", kind = kind.word(), %message);
+                let screen = self.not_understood.screen();
+                let alerted = self.turns.alert_with_screen(kind, message, session, screen).await;
+                note_failure(kind, alerted);
+            }
             Effect::Alert { kind, session, messages, message } => {
                 alert(&self.turns, &self.inbox, kind, session, messages, message).await;
             }
             Effect::TellDraftLost => {
                 let what = format!("a draft that was put away did not come back: {}", self.put_away.text());
                 tell(&self.turns, &self.inbox, AlertKind::Stuck, None, Vec::new(), what).await;
+            }
+            Effect::Note { note: Note::OnlyMouse } => tracing::info!(event = "human.only_mouse"),
+            Effect::Note { note: Note::Dispute(what) } => {
+                tracing::warn!(event = "witnesses.disagree", %what);
             }
             _ => {}
         }
@@ -108,7 +121,11 @@ async fn tell(
         Ok(senders) => senders.into_iter().map(|sender| sender.id).collect(),
         Err(_) => Vec::new(),
     };
-    if let Err(error) = turns.alert(kind, message, session, ids).await {
+    note_failure(kind, turns.alert(kind, message, session, ids).await);
+}
+
+fn note_failure(kind: AlertKind, alerted: Result<Seq, TurnsError>) {
+    if let Err(error) = alerted {
         tracing::error!(event = "alert.failed", kind = kind.word(), %error);
     }
 }

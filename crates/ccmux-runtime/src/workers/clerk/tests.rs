@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::inbox::{BatchState, InboxSettings, NewMessage, Size, Texts};
 use crate::turns::TurnsSettings;
-use crate::workers::on_the_way::PutAway;
+use crate::workers::on_the_way::{NotUnderstood, PutAway};
 use crate::workers::speaker::Speaker;
 use crate::workers::witness::Witness;
 
@@ -78,6 +78,7 @@ fn desk() -> Desk {
         turns: turns.clone(),
         inbox: inbox.clone(),
         put_away: PutAway::default(),
+        not_understood: NotUnderstood::default(),
     };
     let tasks = vec![tokio::spawn(clerk.run()), tokio::spawn(finder.run()), tokio::spawn(talker.run())];
     Desk {
