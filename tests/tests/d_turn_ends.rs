@@ -133,7 +133,8 @@ fn with_blocking_hook() -> House {
     let house = House::builder().file("block.sh", script, 0o755).build();
     let hook = json!([{"hooks": [{"type": "command", "command": house.path("block.sh")}]}]);
     fs::create_dir_all(house.home().join(".claude")).unwrap();
-    fs::write(house.home().join(".claude/settings.json"), json!({"hooks": {"Stop": hook}}).to_string()).unwrap();
+    fs::write(house.home().join(".claude/settings.json"), json!({"hooks": {"Stop": hook}}).to_string())
+        .unwrap();
     house.start();
     house.wait_ready();
     house
@@ -200,7 +201,8 @@ fn what_is_typed_while_a_turn_runs_makes_one_turn_more_or_none() {
 fn a_message_is_answered_when_its_background_task_is_done() {
     let house = House::builder().ready();
     let subscriber = house.subscribe();
-    let waiting = house.send_in_background(&["--wait", "answered", "--json", "task: say: the sub-agent speaks"]);
+    let waiting =
+        house.send_in_background(&["--wait", "answered", "--json", "task: say: the sub-agent speaks"]);
     let output = waiting.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let receipt: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -46,7 +46,9 @@ fn types(house: &House, text: &str) {
 
 /// The model is at work on it; what it says may be on the screen only later.
 fn wait_for_model(house: &House, text: &str) {
-    house.wait_until("the prompt at the model", || house.model_prompts().iter().any(|prompt| prompt.contains(text)));
+    house.wait_until("the prompt at the model", || {
+        house.model_prompts().iter().any(|prompt| prompt.contains(text))
+    });
 }
 
 fn wait_for_ends(house: &House, count: usize) {
@@ -122,7 +124,8 @@ fn without_any_hook_turns_are_published_whole_and_messages_answered() {
     let turns = subscriber.turns();
     assert_eq!(kinds_of(&turns[0]), ["thinking", "text", "tool_use", "tool_result", "text"]);
     assert_eq!(texts(&subscriber)[1..], ["by hand", "again"]);
-    let replies: Vec<usize> = turns.iter().map(|turn| turn["in_reply_to"].as_array().unwrap().len()).collect();
+    let replies: Vec<usize> =
+        turns.iter().map(|turn| turn["in_reply_to"].as_array().unwrap().len()).collect();
     assert_eq!(replies, [1, 0, 1]);
 }
 

@@ -103,6 +103,7 @@ pub struct Flight {
     press_now: bool,
     saw_empty: bool,
     saw_foreign: bool,
+    queued: bool,
 }
 
 impl Flight {
@@ -123,6 +124,7 @@ impl Flight {
             press_now: false,
             saw_empty: false,
             saw_foreign: false,
+            queued: false,
         }
     }
 
@@ -140,6 +142,11 @@ impl Flight {
     /// Its messages.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    /// Claude put it into its queue.
+    pub fn was_queued(&self) -> bool {
+        self.queued
     }
 
     /// Its messages, when it is over.
@@ -189,8 +196,9 @@ impl Flight {
         }
     }
 
-    /// The session's own hook named the batch's text.
-    pub fn proved_by_hook(&mut self, prompt: Option<PromptId>) {
+    /// The session's own hook named the batch's text; `queued`: behind a prompt whose turn runs.
+    pub fn proved_by_hook(&mut self, prompt: Option<PromptId>, queued: bool) {
+        self.queued = queued;
         self.outcome = Some(Outcome::Delivered(Proof::Hook, prompt));
     }
 

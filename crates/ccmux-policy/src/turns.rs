@@ -23,6 +23,8 @@ const CAUGHT_UP_WITHIN_MS: u64 = 300;
 struct Delivered {
     prompt: Option<PromptId>,
     messages: Vec<MessageId>,
+    /// Claude put them into its queue while that prompt's turn ran: they join it, or make the next one (F 45, 46).
+    queued: bool,
 }
 
 /// What a turn's end publishes.
@@ -67,7 +69,7 @@ impl Turns {
         self.open = Some(prompt.clone());
         self.catching_up = true;
         self.unanswered.extend(&messages);
-        self.delivered.push(Delivered { prompt, messages });
+        self.delivered.push(Delivered { prompt, messages, queued: false });
     }
 
     /// The state file says busy: a turn runs even if no hook tells.
@@ -76,26 +78,46 @@ impl Turns {
         self.idle_since = None;
     }
 
-    /// A batch became a prompt.
-    pub fn delivered(&mut self, prompt: Option<PromptId>, messages: Vec<MessageId>) -> Option<Ended> {
+    /// A batch became a prompt, or was queued behind it.
+    pub fn delivered(
+        &mut self,
+        prompt: Option<PromptId>,
+        messages: Vec<MessageId>,
+        queued: bool,
+    ) -> Option<Ended> {
         let unfinished = self.began(prompt.clone());
         self.unanswered.extend(&messages);
-        self.delivered.push(Delivered { prompt, messages });
+        self.delivered.push(Delivered { prompt, messages, queued });
         unfinished
+    }
+
+    /// The turn of that prompt runs.
+    pub fn runs(&self, prompt: Option<&PromptId>) -> bool {
+        prompt.is_some() && self.open.as_ref().and_then(Option::as_ref) == prompt
     }
 
     /// A Stop of that prompt.
     pub fn ended(&mut self, prompt: Option<PromptId>, background: bool) -> Ended {
         let own = |delivered: &Delivered| {
-            delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt
+            let same = delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt;
+            same && !delivered.queued
         };
         let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.delivered).into_iter().partition(own);
         self.delivered = others;
         self.catching_up = false;
-        self.open = None;
         self.idle_since = None;
+        self.open = self.next_takes_queued().then(|| prompt.clone());
         let in_reply_to: Vec<MessageId> = mine.into_iter().flat_map(|delivered| delivered.messages).collect();
         Ended { prompt, in_reply_to, answers: self.take_answered(background) }
+    }
+
+    /// What was queued belongs to the turn that ends next, or, if Claude stays idle, joined the one that ended.
+    fn next_takes_queued(&mut self) -> bool {
+        let mut any = false;
+        for waiting in self.delivered.iter_mut().filter(|delivered| delivered.queued) {
+            (waiting.prompt, waiting.queued, any) = (None, false, true);
+        }
+        any
     }
 
     /// Messages of prompts that are over; those of a prompt still to end are kept.
@@ -181,7 +203,7 @@ mod tests {
     #[test]
     fn a_turn_names_the_messages_of_its_own_prompt() {
         let mut turns = Turns::default();
-        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
         let late = turns.ended(prompt("p0"), false);
         assert_eq!((late.in_reply_to, late.answers), (vec![], vec![]), "a late Stop of the turn before");
         let own = turns.ended(prompt("p1"), false);
@@ -191,7 +213,7 @@ mod tests {
     #[test]
     fn a_message_is_answered_when_no_background_task_is_left() {
         let mut turns = Turns::default();
-        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
         let first = turns.ended(prompt("p1"), true);
         assert_eq!((first.in_reply_to, first.answers), (vec![MessageId(1)], vec![]));
         turns.began(prompt("p2"));
@@ -202,7 +224,7 @@ mod tests {
     #[test]
     fn a_turn_without_a_stop_ends_after_two_idle_seconds() {
         let mut turns = Turns::default();
-        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
         assert_eq!(turns.idle(false, Mono(1_000)), None);
         assert_eq!(turns.gives_up_at(), Some(Mono(3_000)));
         turns.busy();

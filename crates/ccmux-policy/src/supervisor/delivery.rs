@@ -106,7 +106,7 @@ impl Supervisor {
             proof,
             prompt: prompt.clone(),
         });
-        if let Some(unfinished) = self.turns.delivered(prompt, ids) {
+        if let Some(unfinished) = self.turns.delivered(prompt, ids, flight.was_queued()) {
             self.publish(unfinished, true);
         }
     }

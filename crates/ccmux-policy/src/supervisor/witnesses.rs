@@ -70,6 +70,7 @@ impl Supervisor {
 
     pub(super) fn prompt_submitted(&mut self, prompt: Option<PromptId>, batch: Option<BatchId>, now: Now) {
         self.evidence.hook_busy(now);
+        let queued = self.turns.runs(prompt.as_ref());
         if let Some(unfinished) = self.turns.began(prompt.clone()) {
             self.publish(unfinished, true);
         }
@@ -77,7 +78,7 @@ impl Supervisor {
         // A hook may fire again for a prompt that proved another batch, with the same text: it proves nothing (C4).
         let used = prompt.as_ref().is_some_and(|prompt| self.used_prompts.contains(prompt));
         if let Some(batch) = batch.filter(|_| !used) {
-            self.in_flight(batch, now, |flight, _| flight.proved_by_hook(prompt));
+            self.in_flight(batch, now, |flight, _| flight.proved_by_hook(prompt, queued));
         }
     }
 

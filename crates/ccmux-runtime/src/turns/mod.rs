@@ -352,7 +352,8 @@ impl Room {
         if order.prompt.is_none() {
             (request.until, request.running) = (order.until, session.running());
         }
-        request.continues = cursor.prompt.is_some() && order.prompt.as_ref().is_none_or(|_| cursor.prompt == order.prompt);
+        request.continues =
+            cursor.prompt.is_some() && order.prompt.as_ref().is_none_or(|_| cursor.prompt == order.prompt);
         if request.continues && !self.goes_on(order, &mut request)? {
             return Ok(None);
         }
@@ -362,7 +363,9 @@ impl Room {
     /// The turn of that prompt was published, and others since.
     fn is_behind(&self, cursor: &Cursor, order: &TurnOrder) -> Result<bool, TurnsError> {
         match &order.prompt {
-            Some(prompt) if cursor.prompt != order.prompt => Ok(self.store.has_turn_of(&order.session, prompt)?),
+            Some(prompt) if cursor.prompt != order.prompt => {
+                Ok(self.store.has_turn_of(&order.session, prompt)?)
+            }
             _ => Ok(false),
         }
     }
@@ -377,7 +380,8 @@ impl Room {
             request.continues = !partial;
             return Ok(order.prompt.is_none() || !partial);
         };
-        let repeated = last.is_some_and(|turn| turn.prompt_id == order.prompt && ends_with_words(&turn.turn, words));
+        let repeated =
+            last.is_some_and(|turn| turn.prompt_id == order.prompt && ends_with_words(&turn.turn, words));
         if repeated {
             (request.last_message, request.wait, request.quiet) = (None, Duration::ZERO, Duration::ZERO);
         }

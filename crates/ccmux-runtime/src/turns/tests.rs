@@ -47,7 +47,13 @@ impl House {
 
     fn order(&self, prompt: Option<&str>) -> TurnOrder {
         let prompt = prompt.map(PromptId::new);
-        TurnOrder { session: self.session.clone(), prompt, in_reply_to: Vec::new(), interrupted: false, until: None }
+        TurnOrder {
+            session: self.session.clone(),
+            prompt,
+            in_reply_to: Vec::new(),
+            interrupted: false,
+            until: None,
+        }
     }
 
     async fn publish(&self, turns: &Turns, prompt: &str) -> Option<u64> {

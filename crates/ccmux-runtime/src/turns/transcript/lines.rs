@@ -83,7 +83,17 @@ impl<S: Source> LineReader<S> {
 
     fn with_limit(file: S, offset: u64, limit: usize) -> Self {
         let (buffer, taken, scanned, skipping, bytes_read) = (Vec::new(), 0, 0, false, 0);
-        Self { file, buffer, taken, line_start: offset, read_from: offset, scanned, skipping, limit, bytes_read }
+        Self {
+            file,
+            buffer,
+            taken,
+            line_start: offset,
+            read_from: offset,
+            scanned,
+            skipping,
+            limit,
+            bytes_read,
+        }
     }
 
     /// The end of the last whole line.

@@ -56,9 +56,8 @@ fn bytes_of(line: Value) -> Vec<u8> {
 }
 
 fn transcript() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(line(), 0..40).prop_map(|lines| {
-        lines.into_iter().flat_map(|line| line.into_iter().chain(*b"\n")).collect()
-    })
+    prop::collection::vec(line(), 0..40)
+        .prop_map(|lines| lines.into_iter().flat_map(|line| line.into_iter().chain(*b"\n")).collect())
 }
 
 /// What a reader gives out that sees the file grow piece by piece, and reads on where it was.
@@ -166,7 +165,10 @@ fn prompts_and_answers() -> impl Strategy<Value = Vec<u8>> {
 #[test]
 fn prompts_without_end_are_held_in_bounded_memory() {
     let many = (0..5000).map(|n| {
-        format!("{}\n", json!({"type":"user","promptId":format!("{n}"),"promptSource":"queued","message":{"content":"x"}}))
+        format!(
+            "{}\n",
+            json!({"type":"user","promptId":format!("{n}"),"promptSource":"queued","message":{"content":"x"}})
+        )
     });
     let answer = json!({"type":"assistant","message":{"content":[{"type":"text","text":"y"}]}});
     let bytes: String = many.chain([format!("{answer}\n")]).collect();
