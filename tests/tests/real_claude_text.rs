@@ -140,6 +140,17 @@ fn every_size_arrives_whole_in_one_prompt() {
     assert_eq!(house.model_prompts().len(), sizes.len(), "one prompt a message");
 }
 
+/// Field fault 11. Acceptance C1. From 1 line to 2,000, around the height of the screen: the box scrolls.
+#[test]
+fn every_height_is_submitted() {
+    let Some(house) = ready() else { return };
+    let heights = [1, 2, 3, 4, 19, 20, 44, 48, 60, 200, 2000];
+    let texts = heights.map(|lines| {
+        (1..lines).map(|line| format!("line {line} of {lines}\n")).collect::<String>() + "the last"
+    });
+    arrive_as_typed(&house, &texts);
+}
+
 /// Messages that are written at once, and what must come of each.
 fn arrive_as(house: &House, cases: &[(String, String)]) {
     let before = house.inbox().len();
