@@ -87,6 +87,9 @@ impl Agent {
         }
         self.prompt.paste(text);
         self.deaf_until = Some(now + self.faults.enter_deaf);
+        if !std::mem::replace(&mut self.pasted_before, true) {
+            self.dialog_due = self.faults.dialog_after_paste.map(|pause| now + pause);
+        }
     }
 
     fn enter(&mut self, form: EnterForm, now: Instant) {
@@ -103,6 +106,9 @@ impl Agent {
         if self.swallow_left > 0 {
             self.swallow_left -= 1;
             return;
+        }
+        if self.faults.poison.as_deref().is_some_and(|mark| self.prompt.text().contains(mark)) {
+            return drop(self.prompt.take());
         }
         if self.prompt.continues() {
             return self.prompt.break_line();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Agent, Exit, HINT_SHOWN};
 use crate::conversation::Mark;
-use crate::dialog::{Dialog, Kind};
+use crate::dialog::{Answer, Dialog, Kind};
 use crate::event::RunId;
 use crate::ids;
 use crate::process::{Cancel, Outcome};
@@ -13,6 +13,8 @@ use crate::session::Opened;
 use crate::transcript::Transcript;
 
 const SHELL_LIMIT: Duration = Duration::from_secs(120);
+/// What a dialog that came by itself asks for.
+const APPROVED: &str = "touch APPROVED";
 
 impl Agent {
     pub(super) fn submit(&mut self, now: Instant) {
@@ -87,6 +89,24 @@ impl Agent {
         ];
         let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         self.overlay = Some(Dialog::new(Kind::Status(facts), &self.cwd()));
+    }
+
+    /// A dialog that nobody called for, as a sub-agent's or an MCP server's may come. It takes keys once it is drawn, as
+    /// Claude's do, so it is opened by whoever draws. Enter in it runs the command.
+    pub(super) fn open_due_dialog(&mut self, now: Instant) {
+        if self.dialog_due.take_if(|due| now >= *due).is_some() {
+            let kind = Kind::Bash { command: APPROVED.into(), about: "a dialog that came by itself".into() };
+            self.overlay = Some(Dialog::new(kind, &self.cwd()));
+        }
+    }
+
+    /// A dialog of no turn was answered.
+    pub(super) fn overlay_answered(&mut self, overlay: &Dialog, answer: &Answer) {
+        if let (Kind::Bash { command, .. }, Answer::Pick(option)) = (&overlay.kind, answer)
+            && overlay.agrees(*option)
+        {
+            self.shell(command);
+        }
     }
 
     /// `!cmd`: runs unasked. Real Claude goes on to a turn; here the output is all.
