@@ -15,7 +15,8 @@ impl Agent {
     pub(super) fn keys(&mut self, keys: Vec<Key>, now: Instant) {
         for key in keys {
             self.idle_since = None;
-            if let Some(dialog) = self.dialog_mut() {
+            let armed = self.dialog_armed.is_none_or(|at| now >= at);
+            if let Some(dialog) = self.dialog_mut().filter(|_| armed) {
                 if let Some(answer) = dialog.key(&key) {
                     self.answered(&answer, now);
                 }

@@ -98,6 +98,8 @@ pub struct Agent {
     deaf_until: Option<Instant>,
     /// A dialog opens by itself then: a fault switch.
     dialog_due: Option<Instant>,
+    /// That dialog takes keys from then on.
+    dialog_armed: Option<Instant>,
     pasted_before: bool,
     /// Vim's NORMAL mode is on.
     normal_mode: bool,
@@ -155,6 +157,7 @@ impl Agent {
             drop_left: faults.drop_paste,
             deaf_until: None,
             dialog_due: None,
+            dialog_armed: None,
             pasted_before: false,
             normal_mode: faults.vim,
             conversation: Conversation::default(),

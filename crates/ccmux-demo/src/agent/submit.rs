@@ -13,6 +13,8 @@ use crate::session::Opened;
 use crate::transcript::Transcript;
 
 const SHELL_LIMIT: Duration = Duration::from_secs(120);
+/// A key that was pressed before the dialog could be seen arrives within that time, on a busy machine too.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// What a dialog that came by itself asks for.
 const APPROVED: &str = "touch APPROVED";
 
@@ -91,12 +93,13 @@ impl Agent {
         self.overlay = Some(Dialog::new(Kind::Status(facts), &self.cwd()));
     }
 
-    /// A dialog that nobody called for, as a sub-agent's or an MCP server's may come. It takes keys once it is drawn, as
-    /// Claude's do, so it is opened by whoever draws. Enter in it runs the command.
+    /// A dialog that nobody called for, as a sub-agent's or an MCP server's may come. Enter in it runs the command. Whoever
+    /// draws opens it, and it takes keys a moment later: a key that was on its way when it was drawn is for the box.
     pub(super) fn open_due_dialog(&mut self, now: Instant) {
         if self.dialog_due.take_if(|due| now >= *due).is_some() {
             let kind = Kind::Bash { command: APPROVED.into(), about: "a dialog that came by itself".into() };
             self.overlay = Some(Dialog::new(kind, &self.cwd()));
+            self.dialog_armed = Some(now + ON_ITS_WAY);
         }
     }
 
