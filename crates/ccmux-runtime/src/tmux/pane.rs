@@ -58,7 +58,7 @@ impl Tmux {
         let cwd = literal(&unformatted(&command.cwd.to_string_lossy()));
         let pane = match self.find_pane().await? {
             Some(pane) => self.respawn_in(&pane, &cwd, &argv).await?,
-            None => self.make(&cwd, &argv).await?,
+            None => self.without_errors(self.make(&cwd, &argv).await?).await?,
         };
         self.started.notify_one();
         Ok(pane)
@@ -155,6 +155,19 @@ impl Tmux {
         list.extend(args(&["set-option", "-w", "-t", &created, "remain-on-exit", "on", ";"]));
         list.extend(self.list_pane());
         let reply = self.client.run("mark the pane", &list).await?.done("mark the pane")?;
+        self.pane_in(&reply)
+    }
+
+    /// A new server shows the errors of the user's tmux.conf in the first pane, as a mode that somebody must leave by a key.
+    /// In the agent's pane nobody may be there to do that.
+    async fn without_errors(&self, pane: Pane) -> Result<Pane, TerminalError> {
+        if !pane.in_mode {
+            return Ok(pane);
+        }
+        tracing::warn!(event = "tmux.config_errors", pane = %pane.id, "tmux reported errors in its configuration");
+        let mut list = args(&["copy-mode", "-q", "-t", &pane.id, ";"]);
+        list.extend(self.list_pane());
+        let reply = self.client.run("leave the mode", &list).await?.done("leave the mode")?;
         self.pane_in(&reply)
     }
 

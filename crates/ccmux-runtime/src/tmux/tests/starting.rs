@@ -138,14 +138,15 @@ async fn our_pane_stays_ours_when_the_user_splits_and_moves_it() {
 }
 
 /// What users have in their tmux.conf, and what gets in the way of whoever makes a pane.
-const NASTY_CONFIGS: [&str; 9] = [
+const NASTY_CONFIGS: [&str; 10] = [
     "set-hook -g after-new-session 'split-window -h \"sleep 1000\"'",
     "set-hook -g after-new-session 'split-window -hb \"sleep 1000\"; select-pane -L; kill-pane -t %99'",
     "set-hook -g after-new-session 'split-window -h \"sleep 1000\"; select-pane -t %99'",
     "set-hook -g after-new-session 'new-window \"sleep 1000\"; select-window -t =nobody:'",
     "set-hook -g session-created 'split-window \"sleep 1000\"; source-file /nonexistent'",
     "set-hook -g after-new-session 'rename-session theirs; kill-pane -t %99; rename-session ccmux'",
-    "no-such-command\nset -g no-such-option on\nset -g base-index 3\nsetw -g pane-base-index 7",
+    "no-such-command",
+    "set -g no-such-option on\nset -g base-index 3\nsetw -g pane-base-index 7",
     "set -g default-command 'exit 1'\nset -g default-shell /bin/false\nset -g remain-on-exit off\nset -g history-limit 0",
     "set -g destroy-unattached on\nset -g renumber-windows on\nset -g pane-border-status top\nset -g window-size smallest",
 ];
@@ -158,6 +159,7 @@ async fn whatever_is_in_the_users_tmux_conf_the_mark_is_on_the_agents_pane_alone
         let pane = pane.unwrap_or_else(|error| panic!("{config}: {error}"));
         let started = server.user(&["display-message", "-p", "-t", &pane.id, "#{pane_start_command}"]);
         assert!(started.contains("exit 0"), "{config}: {started}");
+        assert!(!server.pane().await.in_mode, "{config}: tmux shows its errors in the agent's pane");
         let marks = server.user(&["list-panes", "-a", "-F", "#{pane_id} #{@ccmux_pane}"]);
         let ours = format!("{} ccmux", pane.id);
         assert_eq!(
