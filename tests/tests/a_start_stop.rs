@@ -283,6 +283,8 @@ fn a6_a_daemon_whose_databases_are_locked_ends_within_five_seconds_and_loses_not
         house.write("in.t", "slow: 1\n");
         house.wait_for_prompt("slow: 1");
         house.wait_until("the receipt", || !house.log_events("batch.delivered").is_empty());
+        // Copy mode holds what comes next, so that it is not under way at the stop.
+        house.tmux(&["copy-mode", "-t", "=ccmux:"]);
         let locks: Vec<fs::File> = databases.iter().map(|database| write_lock(&house, database)).collect();
         // A turn to be stored, and a message to be accepted: one or both hang now.
         house.wait_until("the turn's end", || {
@@ -301,6 +303,7 @@ fn a6_a_daemon_whose_databases_are_locked_ends_within_five_seconds_and_loses_not
         assert_eq!(status.code(), Some(0));
         drop(locks);
         house.start();
+        house.tmux(&["send-keys", "-t", "=ccmux:", "-X", "cancel"]);
         let turns = house.subscribe_with("{\"since\":0}\n");
         turns.wait_for_text("written under the lock");
         let texts: Vec<String> = turns.turns().iter().map(text_of).collect();
