@@ -18,9 +18,11 @@ pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_DROP_PASTE=N", "lose the first N pastes"),
     ("CCMUX_DEMO_FREEZE_MS=MS", "at the first paste, read and draw nothing for that long"),
     (
-        "CCMUX_DEMO_DIALOG_AFTER_MS=A,B",
-        "open a permission dialog that long after the first paste, the second, ...",
+        "CCMUX_DEMO_DIALOG_AFTER_PASTE_MS=MS",
+        "a permission dialog opens by itself that long after the first paste",
     ),
+    ("CCMUX_DEMO_POISON=MARK", "a prompt with this mark is dropped from the box instead of being submitted"),
+    ("CCMUX_DEMO_IDLE_REDRAW_MS=MS", "a clock below the box is redrawn that often, also at rest"),
     ("CCMUX_DEMO_TRANSCRIPT_DELAY_MS=MS", "write the last assistant line of a turn that long after Stop"),
     ("CCMUX_DEMO_HOOKS=off|N", "run no hooks, or each one N times"),
     ("CCMUX_DEMO_HOOKS_DROP=A,B", "do not fire these events"),
@@ -42,8 +44,9 @@ pub struct Faults {
     pub enter_form: Option<EnterForm>,
     pub drop_paste: u32,
     pub freeze: Duration,
-    /// One for each of the first pastes.
-    pub dialogs_after: Vec<Duration>,
+    pub dialog_after_paste: Option<Duration>,
+    pub poison: Option<String>,
+    pub idle_redraw: Option<Duration>,
     pub transcript_delay: Duration,
     /// How often each hook runs: 0 = never.
     pub hook_runs: u32,
@@ -59,6 +62,7 @@ impl Faults {
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is = |name: &str, wanted: &str| get(name).is_some_and(|value| value == wanted);
         let ms = |name: &str, or: u64| number(name, get(name), or).map(Duration::from_millis);
+        let some_ms = |name: &str| get(name).map(|_| ms(name, 0)).transpose();
         Ok(Self {
             start: ms("CCMUX_DEMO_START_MS", 400)?,
             classic: is("CCMUX_DEMO_RENDERER", "classic"),
@@ -69,7 +73,9 @@ impl Faults {
             enter_form: enter_form(get("CCMUX_DEMO_ENTER_FORM"))?,
             drop_paste: number("CCMUX_DEMO_DROP_PASTE", get("CCMUX_DEMO_DROP_PASTE"), 0)?,
             freeze: ms("CCMUX_DEMO_FREEZE_MS", 0)?,
-            dialogs_after: delays("CCMUX_DEMO_DIALOG_AFTER_MS", get("CCMUX_DEMO_DIALOG_AFTER_MS"))?,
+            dialog_after_paste: some_ms("CCMUX_DEMO_DIALOG_AFTER_PASTE_MS")?,
+            poison: get("CCMUX_DEMO_POISON"),
+            idle_redraw: some_ms("CCMUX_DEMO_IDLE_REDRAW_MS")?,
             transcript_delay: ms("CCMUX_DEMO_TRANSCRIPT_DELAY_MS", 0)?,
             hook_runs: hook_runs(get("CCMUX_DEMO_HOOKS"))?,
             hooks_dropped: names(get("CCMUX_DEMO_HOOKS_DROP")),
@@ -90,11 +96,6 @@ fn number<N: std::str::FromStr>(name: &str, value: Option<String>, or: N) -> Res
         None => Ok(or),
         Some(value) => value.parse().map_err(|_| format!("{name}: '{value}' is not a number")),
     }
-}
-
-fn delays(name: &str, value: Option<String>) -> Result<Vec<Duration>, String> {
-    let one = |text: String| number(name, Some(text), 0).map(Duration::from_millis);
-    names(value).into_iter().map(one).collect()
 }
 
 fn enter_form(value: Option<String>) -> Result<Option<EnterForm>, String> {
@@ -155,12 +156,5 @@ mod tests {
             faults(&[("CCMUX_DEMO_START_MS", "soon")]).unwrap_err().contains("CCMUX_DEMO_START_MS: 'soon'")
         );
         assert!(faults(&[("CCMUX_DEMO_ENTER_FORM", "tab")]).unwrap_err().contains("tab"));
-        assert!(faults(&[("CCMUX_DEMO_DIALOG_AFTER_MS", "5,x")]).unwrap_err().contains("'x'"));
-    }
-
-    #[test]
-    fn a_delay_for_each_paste() {
-        let delays = faults(&[("CCMUX_DEMO_DIALOG_AFTER_MS", "0, 40")]).unwrap().dialogs_after;
-        assert_eq!(delays, [Duration::ZERO, Duration::from_millis(40)]);
     }
 }

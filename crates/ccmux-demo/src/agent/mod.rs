@@ -99,9 +99,11 @@ pub struct Agent {
     deaf_until: Option<Instant>,
     /// How long it freezes at the next paste.
     freeze: Duration,
-    /// The delays of dialogs behind the next pastes, and when the next one is due.
-    dialogs_after: VecDeque<Duration>,
+    /// A dialog opens by itself then: a fault switch.
     dialog_due: Option<Instant>,
+    /// That dialog takes keys from then on.
+    dialog_armed: Option<Instant>,
+    pasted_before: bool,
     /// Vim's NORMAL mode is on.
     normal_mode: bool,
     conversation: Conversation,
@@ -158,8 +160,9 @@ impl Agent {
             drop_left: faults.drop_paste,
             deaf_until: None,
             freeze: faults.freeze,
-            dialogs_after: faults.dialogs_after.iter().copied().collect(),
             dialog_due: None,
+            dialog_armed: None,
+            pasted_before: false,
             normal_mode: faults.vim,
             conversation: Conversation::default(),
             printed: 0,
@@ -206,7 +209,6 @@ impl Agent {
         }
         self.hint = self.hint.filter(|(_, until)| now < *until);
         self.again = self.again.filter(|(_, until)| now < *until);
-        self.interrupt_paste(now);
         self.step_turn(now);
         self.remind(now);
         self.finish_tasks(now);
@@ -230,10 +232,11 @@ impl Agent {
             animation,
             idle,
             task,
+            self.dialog_due.filter(|due| *due > now),
+            self.faults.idle_redraw.map(|pause| now + pause),
             self.escape_since.map(|since| since + ESCAPE_WAIT),
             self.hint.map(|(_, until)| until),
             self.again.map(|(_, until)| until),
-            self.dialog_due,
             self.turn.as_ref().and_then(Turn::deadline),
             self.transcript.next_due(),
         ]

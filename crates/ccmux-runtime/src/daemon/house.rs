@@ -31,7 +31,7 @@ use crate::turns::{self, Turns, TurnsSettings};
 const EVENTS: usize = 4096;
 
 /// The inbox and the pane are closed within that time each; SIGTERM must not wait for whoever holds a lock.
-const CLOSES_WITHIN: Duration = Duration::from_secs(2);
+const CLOSES_WITHIN: Duration = Duration::from_secs(1);
 
 /// The inbox's database, and the folder of the bytes that are on their way to it.
 const INBOX: &str = "inbox.db";

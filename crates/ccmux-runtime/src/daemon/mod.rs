@@ -35,8 +35,9 @@ use crate::turns::TurnsError;
 use house::House;
 pub(crate) use house::{install_hook, tmux_settings};
 
-/// FIFOs are drained, connections closed, databases committed within that time.
-const STOPS_WITHIN: Duration = Duration::from_secs(4);
+/// FIFOs are drained and connections closed within that time. With what [`House::close`] may take it is less than the 5 s
+/// in which a daemon that is told to stop has ended, whoever holds a lock.
+const STOPS_WITHIN: Duration = Duration::from_millis(2500);
 
 /// What the daemon is started with.
 #[derive(Debug, Clone)]
