@@ -1,9 +1,8 @@
 //! What keys do in the prompt box.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Again, Agent, HINT_SHOWN, LEAVE_WINDOW};
-use crate::dialog::{Dialog, Kind};
 use crate::keys::{EnterForm, Key};
 
 /// How a paste begins.

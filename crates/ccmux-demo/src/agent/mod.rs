@@ -15,7 +15,6 @@ mod tool;
 mod turn;
 mod view;
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
