@@ -103,7 +103,8 @@ pub struct Flight {
     press_now: bool,
     saw_empty: bool,
     saw_foreign: bool,
-    queued: bool,
+    /// Claude put it into its queue.
+    pub(crate) queued: bool,
 }
 
 impl Flight {
@@ -142,11 +143,6 @@ impl Flight {
     /// Its messages.
     pub fn messages(&self) -> &[Message] {
         &self.messages
-    }
-
-    /// Claude put it into its queue.
-    pub fn was_queued(&self) -> bool {
-        self.queued
     }
 
     /// Its messages, when it is over.

@@ -113,11 +113,8 @@ impl Turns {
 
     /// What was queued belongs to the turn that ends next, or, if Claude stays idle, joined the one that ended.
     fn next_takes_queued(&mut self) -> bool {
-        let mut any = false;
-        for waiting in self.delivered.iter_mut().filter(|delivered| delivered.queued) {
-            (waiting.prompt, waiting.queued, any) = (None, false, true);
-        }
-        any
+        let queued = self.delivered.iter_mut().filter(|delivered| delivered.queued);
+        queued.map(|waiting| (waiting.prompt, waiting.queued) = (None, false)).count() > 0
     }
 
     /// Messages of prompts that are over; those of a prompt still to end are kept.
@@ -182,8 +179,7 @@ impl Turns {
 
     /// The session is left: its open turn is over.
     pub fn left(&mut self) -> Option<Ended> {
-        let prompt = self.open.clone()?;
-        Some(self.ended(prompt, false))
+        self.open.clone().map(|prompt| self.ended(prompt, false))
     }
 
     /// When a missing Stop will be given up.

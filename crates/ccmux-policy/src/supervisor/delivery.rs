@@ -18,7 +18,7 @@ const HELD_ALERT_AFTER_MS: u64 = 600_000;
 /// So many prompts that proved a batch are remembered: hooks fire again within moments, if they do.
 const USED_PROMPTS: usize = 256;
 /// So many deliveries in a row that only the transcript proved mean that hooks don't come.
-const HOOKS_MISSED: u32 = 3;
+pub(super) const HOOKS_MISSED: u32 = 3;
 
 impl Supervisor {
     pub(super) fn batch_found(&mut self, batch: BatchId, messages: Vec<Message>, now: Now) {
@@ -106,9 +106,8 @@ impl Supervisor {
             proof,
             prompt: prompt.clone(),
         });
-        if let Some(unfinished) = self.turns.delivered(prompt, ids, flight.was_queued()) {
-            self.publish(unfinished, true);
-        }
+        let unfinished = self.turns.delivered(prompt, ids, flight.queued);
+        self.publish(unfinished, true);
     }
 
     fn note_used(&mut self, prompt: Option<&PromptId>) {

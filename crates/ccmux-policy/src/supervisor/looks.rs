@@ -43,7 +43,7 @@ impl Supervisor {
     /// A reason to look, never proof: a turn may have ended without a hook, a dialog may have opened.
     pub(super) fn pane_silent(&mut self, now: Now) {
         self.evidence.outdate(now);
-        if !self.hooks_heard || self.hooks_missed > 0 {
+        if self.box_seen && (!self.hooks_heard || self.hooks_missed > 0) {
             // What was written may have been a turn, too short for the state file to tell.
             self.turns.busy();
         }

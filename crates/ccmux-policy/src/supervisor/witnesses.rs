@@ -3,6 +3,7 @@
 use ccmux_wire::id::{BatchId, PromptId, SessionId};
 
 use super::Supervisor;
+use super::delivery::HOOKS_MISSED;
 use crate::effect::{AlertKind, Effect};
 use crate::event::{FileState, Origin, SessionFact};
 use crate::evidence::Activity;
@@ -49,20 +50,14 @@ impl Supervisor {
     /// The agent is in that session now. A prompt tells, too, while none of the known session's hooks was heard: it may
     /// have been changed without a daemon.
     fn begins(&self, fact: &SessionFact) -> bool {
-        match fact {
-            SessionFact::Started { .. } => true,
-            SessionFact::PromptSubmitted { .. } => !self.hooks_heard,
-            _ => false,
-        }
+        matches!(fact, SessionFact::Started { .. })
+            || (matches!(fact, SessionFact::PromptSubmitted { .. }) && !self.hooks_heard)
     }
 
     pub(super) fn bind(&mut self, session: &SessionId) {
         if self.session.as_ref() != Some(session) {
-            if self.session.is_some()
-                && let Some(unfinished) = self.turns.left()
-            {
-                self.publish(unfinished, true);
-            }
+            let unfinished = self.session.as_ref().and_then(|_| self.turns.left());
+            self.publish(unfinished, true);
             self.session = Some(session.clone());
             self.effects.push_back(Effect::BindSession { session: session.clone() });
         }
@@ -71,9 +66,8 @@ impl Supervisor {
     pub(super) fn prompt_submitted(&mut self, prompt: Option<PromptId>, batch: Option<BatchId>, now: Now) {
         self.evidence.hook_busy(now);
         let queued = self.turns.runs(prompt.as_ref());
-        if let Some(unfinished) = self.turns.began(prompt.clone()) {
-            self.publish(unfinished, true);
-        }
+        let unfinished = self.turns.began(prompt.clone());
+        self.publish(unfinished, true);
         self.taint_look();
         // A hook may fire again for a prompt that proved another batch, with the same text: it proves nothing (C4).
         let used = prompt.as_ref().is_some_and(|prompt| self.used_prompts.contains(prompt));
@@ -96,15 +90,10 @@ impl Supervisor {
     }
 
     fn publish_ended(&mut self, prompt: Option<PromptId>, background: bool) {
-        self.publish_overtaken(prompt.as_ref());
+        let left = self.turns.overtaken(prompt.as_ref());
+        self.publish(left, true);
         let ended = self.turns.ended(prompt, background);
-        self.publish(ended, false);
-    }
-
-    fn publish_overtaken(&mut self, by: Option<&PromptId>) {
-        if let Some(left) = self.turns.overtaken(by) {
-            self.publish(left, true);
-        }
+        self.publish(Some(ended), false);
     }
 
     /// A turn whose batch has its receipt now, or will not have it in time, is published.
@@ -125,7 +114,8 @@ impl Supervisor {
     pub(super) fn turn_failed(&mut self, prompt: Option<&PromptId>, error: &str, now: Now) {
         self.evidence.hook_over(now);
         self.taint_look();
-        self.publish_overtaken(prompt);
+        let left = self.turns.overtaken(prompt);
+        self.publish(left, true);
         self.turns.failed();
         self.alert(AlertKind::Failure, format!("the API failed in a turn: {error}"));
     }
@@ -157,8 +147,8 @@ impl Supervisor {
     /// Claude works, and no hook told: after ten minutes of that people are told.
     fn note_unhooked(&mut self, now: Now) {
         let since = *self.unhooked_since.get_or_insert(now.mono);
-        if !self.told_unhooked && now.mono.since(since) >= HOOKS_SILENT_AFTER_MS {
-            self.told_unhooked = true;
+        if self.hooks_missed < HOOKS_MISSED && now.mono.since(since) >= HOOKS_SILENT_AFTER_MS {
+            self.hooks_missed = HOOKS_MISSED;
             let what = "hooks don't come: Claude has worked, and none was heard for 10 minutes";
             self.alert(AlertKind::HooksSilent, what.to_owned());
         }
@@ -169,18 +159,22 @@ impl Supervisor {
         match self.evidence.activity(now) {
             Activity::Idle if !receipt_awaited => {
                 while let Some(ended) = self.turns.idle(self.evidence.background_shell(), now.mono) {
-                    self.publish(ended, true);
+                    self.publish(Some(ended), true);
                 }
             }
             _ => self.turns.not_idle(),
         }
     }
 
-    pub(super) fn publish(&mut self, ended: Ended, interrupted: bool) {
-        let Some(session) = self.session.clone() else {
-            return;
-        };
-        let Ended { prompt, in_reply_to, answers } = ended;
-        self.effects.push_back(Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted });
+    pub(super) fn publish(&mut self, ended: Option<Ended>, interrupted: bool) {
+        if let (Some(session), Some(Ended { prompt, in_reply_to, answers })) = (self.session.clone(), ended) {
+            self.effects.push_back(Effect::PublishTurn {
+                session,
+                prompt,
+                in_reply_to,
+                answers,
+                interrupted,
+            });
+        }
     }
 }
