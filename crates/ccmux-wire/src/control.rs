@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::WIRE_VERSION;
 use crate::hook::HookFrame;
+use crate::inbox::{InboxMessage, InboxRequest};
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -46,6 +47,8 @@ pub enum Request {
         #[serde(default)]
         ansi: bool,
     },
+    /// Show messages, put some back, drop some.
+    Inbox(InboxRequest),
     /// The same stream as `output.sock`.
     Subscribe(Wish),
 }
@@ -95,6 +98,9 @@ pub struct Reply {
     /// For `why`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<Box<Why>>,
+    /// For `inbox`: the messages asked for, or as they are now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub messages: Option<Vec<InboxMessage>>,
     /// For `screen`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub screen: Option<String>,
@@ -122,7 +128,7 @@ pub enum ErrorCode {
     BadVersion,
     /// Whoever speaks may not use this verb.
     NotAllowed,
-    /// The message can't be taken: empty, too large, bad channel.
+    /// The message can't be taken (empty, too large, bad channel), or what is asked can't be done to it.
     Rejected,
     /// The state waited for was not reached in time.
     TimedOut,
