@@ -128,9 +128,9 @@ impl Queue {
     /// Who waited longest comes first: passed over most, then oldest.
     fn channels_in_turn(&self) -> VecDeque<ChannelName> {
         let rank = |line: &Line| {
-            line.waiting.front().map(|head| {
-                (-(line.passed_over + i64::from(head.message.priority)), head.message.id)
-            })
+            line.waiting
+                .front()
+                .map(|head| (-(line.passed_over + i64::from(head.message.priority)), head.message.id))
         };
         let mut ranked: Vec<_> =
             self.channels.iter().filter_map(|(name, line)| Some((rank(line)?, name))).collect();
@@ -166,7 +166,9 @@ mod tests {
 
     fn queue(messages: &[(u64, &str, u64)]) -> Queue {
         let mut queue = Queue::default();
-        messages.iter().for_each(|(id, channel, bytes)| queue.insert(message(*id, channel, *bytes), Now::default()));
+        messages
+            .iter()
+            .for_each(|(id, channel, bytes)| queue.insert(message(*id, channel, *bytes), Now::default()));
         queue
     }
 

@@ -136,6 +136,8 @@ impl Supervisor {
                 continue;
             }
             message.failures += u32::from(typed);
+            // A ttl is for what was never typed.
+            message.expires_at = message.expires_at.filter(|_| !typed);
             self.queue.insert(message, now);
         }
     }

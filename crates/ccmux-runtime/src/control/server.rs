@@ -148,6 +148,7 @@ impl<T: Terminal> Desk<T> {
             Request::Status => self.answers.status().await,
             Request::Why => self.answers.why().await,
             Request::Screen { ansi } => self.answers.screen(ansi).await,
+            Request::Inbox(request) => self.answers.inbox(request).await,
             Request::Hook(_) | Request::Subscribe(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
         }
     }

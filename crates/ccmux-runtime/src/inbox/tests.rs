@@ -27,7 +27,7 @@ fn channel(name: &str) -> ChannelName {
 
 fn texts() -> Texts {
     Texts {
-        normalise: Arc::new(|text| text.replace('\u{1b}', "")),
+        normalise: Arc::new(|_, text| text.replace('\u{1b}', "")),
         measure: Arc::new(|shown, content| Size {
             bytes: (shown.len() + content.len()) as u64,
             rows: content.lines().count() as u32,
@@ -75,7 +75,7 @@ impl Place {
 
     fn try_open(&self) -> Result<Daemon, InboxError> {
         let (sender, events) = mpsc::channel(16);
-        Inbox::open(&self.path(), self.settings, texts(), sender).map(|opened| Daemon {
+        Inbox::open(&self.path(), self.settings.clone(), texts(), sender).map(|opened| Daemon {
             opened,
             events,
             _dir: self.dir.clone(),

@@ -407,7 +407,10 @@ fn a_channel_of_text_reads_no_json_and_a_channel_of_json_nothing_else() {
     }
     for frame in [line("hi"), line("{broken"), line("[1]"), line("\"hi\""), block("hi")] {
         let as_json = parse_as(Format::Json, frame, &channel("x"), NOW);
-        assert!(matches!(&as_json, Parsed::Rejected { reason, .. } if reason.contains("json")), "{as_json:?}");
+        assert!(
+            matches!(&as_json, Parsed::Rejected { reason, .. } if reason.contains("json")),
+            "{as_json:?}"
+        );
     }
     assert_eq!(parse_as(Format::Json, line("  "), &channel("x"), NOW), Parsed::Ignored);
 }

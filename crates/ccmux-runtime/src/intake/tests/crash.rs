@@ -92,8 +92,10 @@ impl Sink for InboxSink {
 }
 
 fn open_inbox(dir: &std::path::Path) -> inbox::Opened {
-    let texts =
-        Texts { normalise: Arc::new(str::to_owned), measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }) };
+    let texts = Texts {
+        normalise: Arc::new(|_, text| text.to_owned()),
+        measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
+    };
     let settings = InboxSettings { queue_messages: 100_000, ..InboxSettings::default() };
     let (events, mut heard) = tokio::sync::mpsc::channel(16);
     tokio::spawn(async move { while heard.recv().await.is_some() {} });

@@ -249,7 +249,7 @@ struct Lives {
 
 fn open_inbox(dir: &Path) -> (Inbox, mpsc::Receiver<Event>) {
     let texts = Texts {
-        normalise: Arc::new(str::to_owned),
+        normalise: Arc::new(|_, text| text.to_owned()),
         measure: Arc::new(|_, content| Size { bytes: content.len() as u64, rows: 1 }),
     };
     let (sender, events) = mpsc::channel(100_000);
