@@ -13,7 +13,7 @@ use super::rows::unsigned;
 use super::writer::{Writer, unix_ms};
 
 /// Messages that go in one transaction: what else is ordered does not wait longer.
-const STEP: i64 = 500;
+const STEP: i64 = 100;
 /// Pages that are given back in one.
 const PAGES: i64 = 2_000;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;

@@ -1,8 +1,7 @@
 //! Batches: every transition, the illegal ones too.
 
 use ccmux_policy::UnixMs;
-use ccmux_wire::id::{PromptId, Seq};
-use ccmux_wire::receipt::Proof;
+use ccmux_wire::id::PromptId;
 use proptest::prelude::*;
 
 use super::*;
@@ -38,10 +37,14 @@ async fn a_message_goes_from_accepted_to_answered() {
     let receipt = inbox.receipt(id).await.unwrap();
     assert_eq!((receipt.state, receipt.proof), (MessageState::Delivered, Some(Proof::Hook)));
     assert_eq!((receipt.injected_at, receipt.delivered_at, receipt.turn_seq), (Some(200), Some(300), None));
+    let legs = receipt.legs.unwrap();
+    assert_eq!((receipt.entered_at, legs.typed_ms, legs.proved_ms), (Some(250), Some(50), Some(50)));
+    assert_eq!((receipt.answered_at, legs.answered_ms), (None, None));
     assert_eq!(inbox.queue(), Default::default());
     inbox.answered(vec![id], Seq(9)).await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
     assert_eq!((receipt.state, receipt.turn_seq), (MessageState::Answered, Some(Seq(9))));
+    assert!(receipt.legs.unwrap().answered_ms.is_some_and(|ms| ms > 1_000_000), "{receipt:?}");
 
     let row = inbox.batch(BatchId(1)).await.unwrap().unwrap();
     assert_eq!((row.state, row.messages, row.mark), (BatchState::Delivered, vec![id], mark));
@@ -83,6 +86,32 @@ async fn a_batch_that_was_pasted_in_vain_comes_back_as_redelivered() {
     inbox.requeued(BatchId(3), false).await.unwrap();
     assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     assert_eq!((daemon.state(id).await, inbox.queue().messages), (MessageState::Accepted, 1));
+}
+
+#[tokio::test]
+async fn a_batch_whose_paste_could_not_be_noted_comes_back_as_redelivered_all_the_same() {
+    let daemon = Place::new().open();
+    let inbox = &daemon.opened.inbox;
+    let id = daemon.accept("hi").await;
+    daemon.begin(1, &[id]).await.unwrap();
+    inbox.requeued(BatchId(1), true).await.unwrap();
+    assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
+    assert_eq!(inbox.receipt(id).await.unwrap().injected_at, Some(100));
+}
+
+#[tokio::test]
+async fn what_expires_is_told_and_what_became_something_else_meanwhile_does_not() {
+    let daemon = Place::new().open();
+    let inbox = &daemon.opened.inbox;
+    let (old, sent) = (daemon.accept("old").await, daemon.accept("sent").await);
+    daemon.begin(1, &[sent]).await.unwrap();
+    for id in [old, old, sent] {
+        inbox.expired(id).await.unwrap();
+    }
+    let receipt = inbox.wait_for(old, MessageState::Delivered).await.unwrap();
+    assert_eq!(receipt.state, MessageState::Expired);
+    assert!(receipt.reason.is_some_and(|reason| reason.contains("ttl")));
+    assert_eq!((daemon.state(sent).await, inbox.queue().messages), (MessageState::InFlight, 1));
 }
 
 #[tokio::test]
