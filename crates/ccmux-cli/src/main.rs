@@ -19,6 +19,7 @@ mod channels;
 mod client;
 mod completions;
 mod failure;
+mod inbox;
 mod paper;
 mod screen;
 mod send;
@@ -50,6 +51,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Screen(options) => screen::run(&dir, &options),
         Command::Tail(options) => tail::run(&dir, &options),
         Command::Channels(options) => channels::run(&dir, &options),
+        Command::Inbox(options) => inbox::run(&dir, options),
         Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
         Command::Setup(options) => setup::run(arguments.instance.as_ref(), &options),
         Command::Completions(options) => completions::run(&options),

@@ -17,6 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ use crate::screen::RulesError;
 use crate::settings::Settings;
 use crate::tmux::VersionError;
 use crate::turns::TurnsError;
+use crate::turns::store::StoreError;
 use house::House;
 pub(crate) use house::{install_hook, tmux_settings};
 
@@ -122,6 +124,8 @@ impl DaemonError {
             Self::RuntimeDir(error) => error.exit_code(),
             Self::Tmux(_) | Self::Hook { .. } | Self::Plan(PlanError::NoProgram(_)) => 69,
             Self::Plan(PlanError::Settings(_)) | Self::Rules(_) => 78,
+            Self::Inbox(InboxError::Newer { .. } | InboxError::Refused { .. })
+            | Self::Turns(TurnsError::Store(StoreError::TooNew { .. })) => 73,
             Self::Inbox(_) | Self::Logs(_) | Self::Turns(_) | Self::Io { .. } => 1,
         }
     }
@@ -137,6 +141,7 @@ pub async fn run(
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     let _limit_on_files = fail_writes_over_the_limit()?;
+    allow_descriptors();
     let mut house = House::open(setting).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
     ready();
@@ -149,6 +154,14 @@ pub async fn run(
     house.close().await;
     tracing::info!(event = "daemon.stopped");
     Ok(())
+}
+
+/// Every channel needs some; the soft limit (often 1024) is for programs that can't count further.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(errno) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(event = "daemon.few_descriptors", limit = limit.current, %errno);
+    }
 }
 
 /// A limit on the size of files (`ulimit -f`) makes a write fail, as a full disk does; without a handler it would end

@@ -258,7 +258,14 @@ fn start_mcp(
 ) {
     let Some(bound) = house.mcp_bound.take() else { return };
     let dir = house.runtime_dir.path().to_owned();
-    let outlets = Outlets::new(dir, house.setting.settings.outlets(), channels, shutdown.clone());
+    let settings = &house.setting.settings;
+    let outlets = Outlets::with_policies(
+        dir,
+        settings.outlets(),
+        settings.outlet_policies(),
+        channels,
+        shutdown.clone(),
+    );
     let server = McpServer {
         door: house.mcp.0.clone(),
         bound,

@@ -9,6 +9,8 @@
 //! A channel without such a table has the defaults. The names are the user's, so that the keys stand in a list of their
 //! own, [`CHANNEL_KEYS`], as `channels.NAME.KEY`.
 
+use std::time::Duration;
+
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::inbound::Format;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::keys::Key;
 use super::{SettingsError, millis};
 use crate::inbox::ChannelPolicy;
+use crate::outlet::OutletPolicy;
 
 /// The policy of one channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,6 +105,11 @@ impl ChannelSettings {
             return bad("max_bytes", format!("give at most limits.message_bytes ({message_bytes})"));
         }
         Ok(())
+    }
+
+    pub(super) fn outlet_policy(&self) -> OutletPolicy {
+        let wait = self.wait.map(|wait| Duration::from_millis(millis(wait)));
+        OutletPolicy { wait, json: self.format == Format::Json }
     }
 
     pub(super) fn policy(&self) -> ChannelPolicy {

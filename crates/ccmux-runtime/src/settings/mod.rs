@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::mcp_entry::Transport;
 use crate::inbox::Channels;
-use crate::outlet::OutletSettings;
+use crate::outlet::{OutletPolicy, OutletSettings};
 
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
@@ -255,6 +255,11 @@ impl Settings {
             linger: Duration::from_millis(millis(self.out.linger)),
             finish: FINISH,
         }
+    }
+
+    /// What is particular about outgoing channels.
+    pub fn outlet_policies(&self) -> BTreeMap<ChannelName, OutletPolicy> {
+        self.channels.iter().map(|(name, channel)| (name.clone(), channel.outlet_policy())).collect()
     }
 
     /// Silence of the pane that calls for a look.
