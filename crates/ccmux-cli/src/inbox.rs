@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn message(fields: &str) -> InboxMessage {
-        let line = format!(r#"{{"id":"a","channel":"x","accepted_at":0,"bytes":1,"preview":"p",{fields}}}"#);
+        let line = format!(r#"{{"id":"a","channel":"x","accepted_at":0,"bytes":1,{fields}}}"#);
         serde_json::from_str(&line).unwrap()
     }
 
@@ -149,7 +149,7 @@ mod tests {
     fn a_whole_message_ends_with_its_text() {
         let text = whole(
             &message(
-                r#""state":"answered","proof":"hook","turn_seq":7,"legs":{"queued_ms":2000,"proved_ms":80},"content":"one\ntwo""#,
+                r#""state":"answered","proof":"hook","turn_seq":7,"legs":{"queued_ms":2000,"proved_ms":80},"preview":"one","content":"one\ntwo""#,
             ),
             Paper::plain(),
         );
