@@ -137,6 +137,7 @@ fn a_channels_policy_says_who_may_write_how_long_and_in_which_format() {
     house.wait_for_prompt("see @notes now");
 }
 
+/// Field fault 8.
 #[test]
 fn a_flooder_delays_another_channels_message_by_at_most_one_batch() {
     let house = busy_for(4, "[limits]\nbatch_bytes = 600\n");
