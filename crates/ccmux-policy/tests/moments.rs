@@ -93,7 +93,15 @@ impl World {
 
     fn message(&mut self, id: u64, at: u64) {
         let channel = "c".parse().unwrap();
-        let message = Message { id: MessageId(id), channel, bytes: 20, rows: 1, failures: 0 };
+        let message = Message {
+            id: MessageId(id),
+            channel,
+            bytes: 20,
+            rows: 1,
+            failures: 0,
+            priority: 0,
+            expires_at: None,
+        };
         self.within(at - self.at, Due::Tell(Event::MessageAccepted(message)));
     }
 

@@ -224,6 +224,7 @@ impl<T: Terminal> Typist<T> {
             // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => {
                 tracing::info!(event = "batch.entered", %batch);
+                self.on_the_way.note_entered(batch, unix_ms());
                 Event::EnterPressed { batch }
             }
             Ok(Typed::Refused(reason)) => Event::EnterRefused { batch, reason },
