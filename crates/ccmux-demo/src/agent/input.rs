@@ -7,6 +7,7 @@ use crate::keys::{EnterForm, Key};
 
 impl Agent {
     pub(super) fn input(&mut self, bytes: &[u8], now: Instant) {
+        self.journal.read(bytes);
         let keys = self.parser.feed(bytes);
         self.keys(keys, now);
         self.escape_since = self.parser.waits().then_some(now);

@@ -17,6 +17,8 @@ use super::database;
 use super::error::{AcceptError, InboxError};
 use super::intake::Taken;
 use super::message::{Accepted, BatchRow, Body, InboxSettings, Ingested, Mark, NewMessage, Texts};
+#[cfg(feature = "sabotage")]
+use super::sabotage;
 use super::writer::{Order, Outlets, Writer, has_room, unix_ms};
 
 /// Orders that may wait for the writer.
@@ -181,6 +183,12 @@ impl Inbox {
         mark: Mark,
         now: UnixMs,
     ) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        {
+            sabotage::keep_in_mind(sabotage::Unrecorded { batch, messages, text, mark, now });
+            Ok(())
+        }
+        #[cfg(not(feature = "sabotage"))]
         self.ask(move |writer| writer.begin_batch(batch, &messages, &text, &mark, now)).await
     }
 
@@ -189,6 +197,10 @@ impl Inbox {
     /// # Errors
     /// If it is not in flight, or the database fails.
     pub async fn pasted(&self, batch: BatchId, now: UnixMs) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        if sabotage::is_in_mind(batch) {
+            return Ok(());
+        }
         self.ask(move |writer| writer.pasted(batch, now)).await
     }
 
@@ -211,6 +223,8 @@ impl Inbox {
         prompt: Option<PromptId>,
         now: UnixMs,
     ) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.delivered(batch, proof, prompt.as_ref(), now)).await
     }
 
@@ -220,6 +234,8 @@ impl Inbox {
     /// If it is neither in flight nor uncertain, or the database fails.
     pub async fn uncertain(&self, batch: BatchId, reason: impl Into<String>) -> Result<(), InboxError> {
         let reason = reason.into();
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.uncertain(batch, &reason)).await
     }
 
@@ -228,6 +244,8 @@ impl Inbox {
     /// # Errors
     /// If it is neither in flight nor requeued, or the database fails.
     pub async fn requeued(&self, batch: BatchId) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.requeued(batch)).await
     }
 

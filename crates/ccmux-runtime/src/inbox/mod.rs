@@ -32,6 +32,8 @@ mod handle;
 mod intake;
 mod message;
 mod rows;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 mod state;
 mod writer;
 
