@@ -13,6 +13,7 @@
 //! | [`strokes`], [`token`] | what is done next; what a message is known by |
 //! | [`stage`], [`disk`] | what is killed; what is filled |
 //! | [`writers`], [`readers`] | programs at the doors |
+//! | [`quiet`] | when the storm has passed |
 //! | [`journal`], [`keys`] | what the agents say; which bytes may reach a terminal |
 //! | [`records`] | what ccmux says, read from its databases |
 //! | [`ledger`] | the account |
@@ -27,6 +28,7 @@ mod disk;
 mod journal;
 mod keys;
 mod ledger;
+mod quiet;
 mod readers;
 mod records;
 mod report;

@@ -52,11 +52,21 @@ pub fn messages(state_dir: &Path) -> anyhow::Result<Vec<Recorded>> {
     })
 }
 
-/// How many messages wait or are on their way.
-pub fn waiting(state_dir: &Path) -> anyhow::Result<u64> {
-    let sql = "SELECT count(*) FROM messages WHERE state IN ('accepted', 'in_flight')";
-    let counts = list(&state_dir.join("inbox.db"), sql, |row| row.get::<_, i64>(0))?;
-    Ok(counts.first().map_or(0, |count| count.unsigned_abs()))
+/// How full the inbox is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Queue {
+    /// Messages that wait or are on their way.
+    pub waiting: u64,
+    /// Messages that were ever accepted.
+    pub accepted: u64,
+}
+
+/// How full the inbox is now.
+pub fn queue(state_dir: &Path) -> anyhow::Result<Queue> {
+    let sql = "SELECT count(*) FILTER (WHERE state IN ('accepted', 'in_flight')), count(*) FROM messages";
+    let count = |row: &Row<'_>, at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    let read = |row: &Row<'_>| Ok(Queue { waiting: count(row, 0)?, accepted: count(row, 1)? });
+    Ok(list(&state_dir.join("inbox.db"), sql, read)?.first().copied().unwrap_or_default())
 }
 
 /// Batches by what became of them: `delivered 120`.

@@ -83,7 +83,7 @@ impl Stage {
     fn settings(&self) -> String {
         let (journal, faults) = (self.path("journal"), self.path("faults"));
         format!(
-            "[backoff]\ninitial = 0.2\ncap = 1\n\n[agent.env]\nCCMUX_DEMO_START_MS = \"150\"\n\
+            "[backoff]\ninitial = 0.2\ncap = 1\n\n[limits]\nsubscriber_bytes = 131072\n\n[agent.env]\nCCMUX_DEMO_START_MS = \"150\"\n\
              CCMUX_DEMO_JOURNAL = {journal:?}\nCCMUX_DEMO_FAULTS = {faults:?}\n"
         )
     }

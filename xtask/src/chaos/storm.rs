@@ -11,6 +11,7 @@ use super::clock::unix_ms;
 use super::go_on;
 use super::journal::{Journals, Transcripts};
 use super::ledger::Evidence;
+use super::quiet::{Quiet, Stock};
 use super::readers::{Heard, Readers};
 use super::records;
 use super::stage::{Size, Stage};
@@ -218,8 +219,8 @@ impl<'a> Storm<'a> {
             return;
         }
         self.told = Instant::now();
-        let waiting =
-            records::waiting(&self.stage.path("state")).map_or("?".to_owned(), |count| count.to_string());
+        let queue = records::queue(&self.stage.path("state"));
+        let waiting = queue.map_or("?".to_owned(), |queue| queue.waiting.to_string());
         println!(
             "  {} of {} kills, {} messages written, {waiting} waiting",
             self.kills.len(),
@@ -237,31 +238,20 @@ impl<'a> Storm<'a> {
             self.stage.disk.free(self.stage.daemon_pid())?;
         }
         self.readers.stall(false);
-        let mut quiet_since = None;
-        while began.elapsed() < self.weather.calm {
+        let mut quiet = Quiet::since(began);
+        while began.elapsed() < self.weather.calm && !quiet.is_all_over(Instant::now()) {
             go_on()?;
             self.look_after_daemon()?;
-            let heard = self.readers.heard().seqs.len();
-            let waiting = records::waiting(&self.stage.path("state"))?;
-            // The last turn ends, its line is told, and what quiet would accept is accepted.
-            match quiet_since {
-                Some((at, before)) if waiting == 0 && before == heard => {
-                    if Instant::now() > at + Duration::from_secs(3) {
-                        break;
-                    }
-                }
-                _ => quiet_since = (waiting == 0).then(|| (Instant::now(), heard)),
-            }
+            let (queue, written) = (records::queue(&self.stage.path("state"))?, self.writers.count());
+            quiet.note(Stock { queue, written, heard: self.readers.heard().seqs.len() }, Instant::now());
             thread::sleep(LOOK_EVERY);
         }
         self.record.calm_took = began.elapsed();
         self.record.at_end = self.stage.daemon_size();
-        if records::waiting(&self.stage.path("state"))? > 0 {
-            self.findings.push(format!(
-                "the queue is not empty {} s after the last blow\n{}",
-                self.weather.calm.as_secs(),
-                self.stage.picture()
-            ));
+        if !quiet.is_all_over(Instant::now()) {
+            let (limit, picture) = (self.weather.calm.as_secs(), self.stage.picture());
+            self.findings
+                .push(format!("not all is quiet {limit} s after the last blow: {quiet:?}\n{picture}"));
         }
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Strokes {
             }
             88..94 => Blow::KillAgent(Faults::random(&mut self.dice, self.hooks_may_fail)),
             94..96 => Blow::KillTmux(Faults::random(&mut self.dice, self.hooks_may_fail)),
-            96..98 => Blow::StallReaders(self.millis(500..4_000)),
+            96..98 => Blow::StallReaders(self.millis(500..8_000)),
             _ => Blow::FillDisk(self.millis(300..2_500)),
         }
     }
