@@ -231,11 +231,9 @@ fn start_intake(
     shutdown: &CancellationToken,
 ) -> watch::Receiver<Vec<ChannelStatus>> {
     let sink = InboxSink { inbox: house.inbox.inbox.clone(), turns: house.turns.turns.clone() };
-    for channel in &house.inbox.partials {
-        tokio::spawn(sink.clone().finish_partial(channel.clone()));
-    }
     let registry =
-        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone());
+        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
+            .with_partials(house.inbox.partials.clone());
     let channels = registry.channels();
     tasks.spawn(registry.run());
     channels

@@ -209,6 +209,8 @@ impl Inbox {
     /// # Errors
     /// If the database fails.
     pub async fn batch(&self, batch: BatchId) -> Result<Option<BatchRow>, InboxError> {
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.batch(batch)).await
     }
 

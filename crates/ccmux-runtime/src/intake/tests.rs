@@ -78,6 +78,18 @@ impl Recorder {
         self.lines.lock().unwrap().done.clone()
     }
 
+    /// Until that is what waits, unfinished.
+    async fn holds(&self, text: &str) {
+        let mut offered = self.offered.subscribe();
+        let holds = || self.lines.lock().unwrap().rest.values().any(|rest| rest == text.as_bytes());
+        let reached = async {
+            while !holds() {
+                let _ = timeout(Duration::from_millis(20), offered.changed()).await;
+            }
+        };
+        assert!(timeout(LIMIT, reached).await.is_ok(), "{text:?} did not come");
+    }
+
     async fn texts(&self, count: usize) -> Vec<String> {
         self.wait_for(count).await.into_iter().map(|(_, text)| text).collect()
     }
@@ -86,6 +98,10 @@ impl Recorder {
 impl Sink for Recorder {
     async fn start_offset(&self, channel: &ChannelName) -> Result<u64, SinkError> {
         Ok(self.lines.lock().unwrap().taken.get(channel).copied().unwrap_or(0))
+    }
+
+    async fn has_partial(&self, channel: &ChannelName) -> Result<bool, SinkError> {
+        Ok(self.lines.lock().unwrap().rest.contains_key(channel))
     }
 
     async fn ingest(
@@ -177,10 +193,16 @@ impl House {
     }
 
     fn in_place(keep: Arc<TempDir>, sink: Arc<Recorder>) -> Self {
+        Self::with_partials(&Place { keep, sink }, Vec::new())
+    }
+
+    fn with_partials(place: &Place, partials: Vec<ChannelName>) -> Self {
+        let (keep, sink) = (Arc::clone(&place.keep), Arc::clone(&place.sink));
         let dir = Arc::new(RuntimeDir::claim(&keep.path().join("ccmux")).unwrap());
         let shutdown = CancellationToken::new();
         let logs = logs_in(&keep);
         let registry = Registry::new(Arc::clone(&dir), Arc::clone(&sink), logs, shutdown.clone());
+        let registry = registry.with_partials(partials);
         let channels = registry.channels();
         Self { _keep: keep, dir, sink, channels, shutdown, registry: tokio::spawn(registry.run()) }
     }
