@@ -23,7 +23,7 @@ impl Means {
     pub fn name(self) -> &'static str {
         match self {
             Self::Tmpfs => "tmpfs",
-            Self::FileSizeLimit => "RLIMIT_FSIZE on the daemon (mounting is not allowed here)",
+            Self::FileSizeLimit => "RLIMIT_FSIZE on the daemon: no tmpfs was mounted",
         }
     }
 }
@@ -37,11 +37,13 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Mounts a tmpfs of that many MiB at `dir`, if that is allowed.
-    pub fn at(dir: &Path, mebibytes: u64) -> Self {
+    /// Mounts a tmpfs of that many MiB at `dir`, if that is allowed; with none the limit is used.
+    pub fn at(dir: &Path, mebibytes: Option<u64>) -> Self {
+        let size = format!("size={}m,mode=0700", mebibytes.unwrap_or_default());
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={mebibytes}m,mode=0700"), "ccmux-chaos"]).arg(dir);
-        let means = if succeeds(&mut mount) { Means::Tmpfs } else { Means::FileSizeLimit };
+        mount.args(["-t", "tmpfs", "-o", &size, "ccmux-chaos"]).arg(dir);
+        let means =
+            if mebibytes.is_some() && succeeds(&mut mount) { Means::Tmpfs } else { Means::FileSizeLimit };
         Self { dir: dir.to_owned(), means, full: false }
     }
 

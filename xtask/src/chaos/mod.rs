@@ -95,6 +95,9 @@ pub struct Arguments {
     /// Seconds that the queue may take to empty after the last blow
     #[arg(long, default_value_t = 90)]
     calm: u64,
+    /// Fill the disk by a limit on the daemon's files, even where a tmpfs may be mounted
+    #[arg(long)]
+    no_mount: bool,
     /// Keep the directory
     #[arg(long)]
     keep: bool,
@@ -114,7 +117,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let binaries = cargo::binaries("debug")?;
     let daemon = daemon.unwrap_or_else(|| binaries.join("ccmuxd"));
     let disk = DISK_MIB + u64::from(arguments.kills) * DISK_MIB_PER_KILO_KILL / 1_000;
-    let mut stage = Stage::new(&binaries, &daemon, disk)?;
+    let mut stage = Stage::new(&binaries, &daemon, (!arguments.no_mount).then_some(disk))?;
     stage.keep = arguments.keep;
     let seed = arguments.seed.unwrap_or_else(|| clock::unix_ms().unsigned_abs() % 1_000_000);
     let verdict = rage(arguments, seed, &mut stage).inspect_err(|_| stage.keep |= go_on().is_ok())?;

@@ -61,6 +61,13 @@ pub struct Queue {
     pub accepted: u64,
 }
 
+impl Queue {
+    /// Messages whose fate is known.
+    pub fn settled(self) -> u64 {
+        self.accepted - self.waiting
+    }
+}
+
 /// How full the inbox is now.
 pub fn queue(state_dir: &Path) -> anyhow::Result<Queue> {
     let sql = "SELECT count(*) FILTER (WHERE state IN ('accepted', 'in_flight')), count(*) FROM messages";

@@ -71,8 +71,9 @@ pub fn text(record: &Record, verdict: &Verdict) -> String {
             record.heard.let_go
         ),
         format!(
-            "the daemon  {} starts; descriptors {} → {}, memory {} → {} KiB; calm after {:.1} s",
+            "the daemon  {} starts, nothing settled for 10 s {} times; descriptors {} → {}, memory {} → {} KiB; calm after {:.1} s",
             record.starts,
+            record.standstills,
             record.at_start.descriptors,
             record.at_end.descriptors,
             record.at_start.rss_kib,

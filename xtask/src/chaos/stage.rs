@@ -49,7 +49,7 @@ pub struct Stage {
 
 impl Stage {
     /// Copies the programs, so that a build meanwhile changes nothing.
-    pub fn new(binaries: &Path, daemon: &Path, mebibytes: u64) -> anyhow::Result<Self> {
+    pub fn new(binaries: &Path, daemon: &Path, mebibytes: Option<u64>) -> anyhow::Result<Self> {
         let mut builder = tempfile::Builder::new();
         let dir = builder.prefix("ccmux-chaos-").permissions(Permissions::from_mode(0o700)).tempdir();
         let dir = dir.context("can't make a temporary directory")?;
@@ -57,6 +57,8 @@ impl Stage {
         for name in ["bin", "home/proj", "home/.config/ccmux", "journal", "state", "tmux"] {
             fs::create_dir_all(root.join(name)).with_context(|| format!("can't make {name}"))?;
         }
+        fs::set_permissions(root.join("state"), Permissions::from_mode(0o700))
+            .context("can't close state")?;
         for name in PROGRAMS {
             let from = if name == "ccmuxd" { daemon.to_owned() } else { binaries.join(name) };
             fs::copy(&from, root.join("bin").join(name))
@@ -83,7 +85,7 @@ impl Stage {
     fn settings(&self) -> String {
         let (journal, faults) = (self.path("journal"), self.path("faults"));
         format!(
-            "[backoff]\ninitial = 0.2\ncap = 1\n\n[limits]\nsubscriber_bytes = 131072\n\n[agent.env]\nCCMUX_DEMO_START_MS = \"150\"\n\
+            "[proxy]\nexpect = \"\"\n\n[backoff]\ninitial = 0.2\ncap = 1\n\n[limits]\nsubscriber_bytes = 131072\n\n[agent.env]\nCCMUX_DEMO_START_MS = \"150\"\n\
              CCMUX_DEMO_JOURNAL = {journal:?}\nCCMUX_DEMO_FAULTS = {faults:?}\n"
         )
     }
@@ -214,6 +216,18 @@ impl Stage {
         let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
         let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
         Size { descriptors, rss_kib: rss.and_then(|rss| rss.trim().parse().ok()).unwrap_or(0) }
+    }
+
+    /// Keeps what a person would look at, and what the policy was told lately.
+    pub fn take_picture(&self, number: usize) -> anyhow::Result<()> {
+        let folder = self.path(&format!("pictures/{number}"));
+        fs::create_dir_all(&folder).context("can't make a folder for pictures")?;
+        fs::write(folder.join("picture"), self.picture()).context("can't write a picture")?;
+        for name in ["timeline.log", "timeline.log.1"] {
+            // The first has no predecessor.
+            let _ = fs::copy(self.path("state").join(name), folder.join(name));
+        }
+        Ok(())
     }
 
     /// What a person would look at.

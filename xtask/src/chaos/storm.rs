@@ -50,6 +50,8 @@ pub struct Record {
     pub at_end: Size,
     pub calm_took: Duration,
     pub starts: u32,
+    /// Times that nothing was settled for ten seconds.
+    pub standstills: u32,
     pub in_pipe: Drained,
     pub heard: Heard,
     pub pastes: u64,
@@ -69,11 +71,15 @@ pub struct Storm<'a> {
     drained: Mutex<Drained>,
     kills: Vec<i64>,
     findings: Vec<String>,
+    /// The disk was full when this daemon started, or since.
+    met_full_disk: bool,
     /// When the disk has room again.
     disk_free_at: Option<Instant>,
     /// When readers read again.
     readers_wake_at: Option<Instant>,
     told: Instant,
+    /// Messages whose fate was known then.
+    settled: u64,
 }
 
 impl<'a> Storm<'a> {
@@ -100,9 +106,11 @@ impl<'a> Storm<'a> {
             drained: Mutex::default(),
             kills: Vec::new(),
             findings: Vec::new(),
+            met_full_disk: false,
             disk_free_at: None,
             readers_wake_at: None,
             told: Instant::now(),
+            settled: 0,
         })
     }
 
@@ -133,7 +141,7 @@ impl<'a> Storm<'a> {
         self.relieve()?;
         self.look_after_daemon()?;
         self.deal(stroke.blow)?;
-        self.tell();
+        self.tell()?;
         Ok(())
     }
 
@@ -175,12 +183,14 @@ impl<'a> Storm<'a> {
 
     fn start_daemon(&mut self) -> anyhow::Result<()> {
         self.record.starts += 1;
+        self.met_full_disk = self.stage.disk.is_full();
         self.stage.start_daemon()
     }
 
     fn fill_disk(&mut self, time: Duration) -> anyhow::Result<bool> {
         if self.disk_free_at.is_none() {
             self.stage.disk.fill(self.stage.daemon_pid())?;
+            self.met_full_disk = true;
             self.disk_free_at = Some(Instant::now() + time);
         }
         Ok(true)
@@ -201,10 +211,10 @@ impl<'a> Storm<'a> {
     /// A daemon that ended by itself is started again, as systemd would: never after the codes that it is told not to.
     fn look_after_daemon(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.stage.ended_by_itself()? else { return Ok(()) };
-        let full = self.stage.disk.is_full();
+        let full = self.met_full_disk;
         *self.record.blows.entry("ended by itself").or_default() += 1;
         if !full || matches!(status.code(), Some(2 | 69 | 73 | 78)) {
-            self.findings.push(format!("ccmuxd ended by itself: {status} (disk full: {full})"));
+            self.findings.push(format!("ccmuxd ended by itself: {status} (the disk was full: {full})"));
         }
         thread::sleep(Duration::from_millis(100));
         self.start_daemon()
@@ -214,19 +224,24 @@ impl<'a> Storm<'a> {
         self.journals.absorb(&self.stage.path("journal"), self.stage.agent())
     }
 
-    fn tell(&mut self) {
+    fn tell(&mut self) -> anyhow::Result<()> {
         if self.told.elapsed() < TELL_EVERY {
-            return;
+            return Ok(());
         }
         self.told = Instant::now();
-        let queue = records::queue(&self.stage.path("state"));
-        let waiting = queue.map_or("?".to_owned(), |queue| queue.waiting.to_string());
+        let queue = records::queue(&self.stage.path("state"))?;
+        let (kills, written) = (self.kills.len(), self.writers.count());
         println!(
-            "  {} of {} kills, {} messages written, {waiting} waiting",
-            self.kills.len(),
-            self.weather.kills,
-            self.writers.count()
+            "  {kills} of {} kills, {written} messages written, {} waiting",
+            self.weather.kills, queue.waiting
         );
+        // Nothing moved: what it looked like is kept beside the log, for whoever wonders.
+        if queue.waiting > 0 && queue.settled() == self.settled {
+            self.record.standstills += 1;
+            self.stage.take_picture(kills)?;
+        }
+        self.settled = queue.settled();
+        Ok(())
     }
 
     /// Nothing is done any more; everything must arrive.
