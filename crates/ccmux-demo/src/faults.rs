@@ -2,8 +2,11 @@
 //!
 //! Every variable is in [`TABLE`], which `--help` prints. Knows the environment only through the lookup it is given.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::hooks::Runs;
 use crate::keys::EnterForm;
 
 /// Name and meaning of every variable.
@@ -26,9 +29,12 @@ pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_TRANSCRIPT_DELAY_MS=MS", "write the last assistant line of a turn that long after Stop"),
     ("CCMUX_DEMO_HOOKS=off|N", "run no hooks, or each one N times"),
     ("CCMUX_DEMO_HOOKS_DROP=A,B", "do not fire these events"),
+    ("CCMUX_DEMO_HOOKS_DELAY_MS=MS", "run each hook that much later"),
     ("CCMUX_DEMO_STATE_FILE=off", "write no sessions/<pid>.json"),
     ("CCMUX_DEMO_EXIT=CODE", "exit at once with this code, before drawing"),
     ("CCMUX_DEMO_VIM=1", "vim mode, in NORMAL: Enter moves and does not submit"),
+    ("CCMUX_DEMO_JOURNAL=DIR", "write down there what came from the terminal and what was submitted"),
+    ("CCMUX_DEMO_FAULTS=FILE", "at the start, take further variables from there: NAME=VALUE a line"),
 ];
 
 /// What the environment asks for.
@@ -51,9 +57,11 @@ pub struct Faults {
     /// How often each hook runs: 0 = never.
     pub hook_runs: u32,
     pub hooks_dropped: Vec<String>,
+    pub hooks_delay: Duration,
     pub state_file: bool,
     pub exit: Option<u8>,
     pub vim: bool,
+    pub journal: Option<PathBuf>,
 }
 
 impl Faults {
@@ -79,16 +87,41 @@ impl Faults {
             transcript_delay: ms("CCMUX_DEMO_TRANSCRIPT_DELAY_MS", 0)?,
             hook_runs: hook_runs(get("CCMUX_DEMO_HOOKS"))?,
             hooks_dropped: names(get("CCMUX_DEMO_HOOKS_DROP")),
+            hooks_delay: ms("CCMUX_DEMO_HOOKS_DELAY_MS", 0)?,
             state_file: !is("CCMUX_DEMO_STATE_FILE", "off"),
             exit: exit_code(get("CCMUX_DEMO_EXIT"))?,
             vim: is("CCMUX_DEMO_VIM", "1"),
+            journal: get("CCMUX_DEMO_JOURNAL").map(PathBuf::from),
         })
+    }
+
+    /// How each hook that fires is run.
+    pub fn hook_runs(&self) -> Runs {
+        Runs { times: self.hook_runs, delay: self.hooks_delay }
     }
 
     /// Hooks of this event are fired.
     pub fn fires(&self, event: &str) -> bool {
         self.hook_runs > 0 && !self.hooks_dropped.iter().any(|dropped| dropped == event)
     }
+}
+
+/// The environment, and over it what the file says that `CCMUX_DEMO_FAULTS` names; one that is missing says nothing.
+pub fn switches() -> Result<impl Fn(&str) -> Option<String>, String> {
+    let text = std::env::var_os("CCMUX_DEMO_FAULTS").map(std::fs::read_to_string);
+    let text = match text {
+        Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(format!("CCMUX_DEMO_FAULTS: {error}"));
+        }
+        text => text.and_then(Result::ok).unwrap_or_default(),
+    };
+    let further = assignments(&text);
+    Ok(move |name: &str| further.get(name).cloned().or_else(|| std::env::var(name).ok()))
+}
+
+fn assignments(text: &str) -> HashMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
 fn number<N: std::str::FromStr>(name: &str, value: Option<String>, or: N) -> Result<N, String> {
@@ -148,6 +181,13 @@ mod tests {
         assert_eq!(faults(&[("CCMUX_DEMO_HOOKS", "2")]).unwrap().hook_runs, 2);
         let dropped = faults(&[("CCMUX_DEMO_HOOKS_DROP", "Stop, UserPromptSubmit")]).unwrap();
         assert!(!dropped.fires("Stop") && !dropped.fires("UserPromptSubmit") && dropped.fires("SessionEnd"));
+    }
+
+    #[test]
+    fn a_file_of_switches_is_read_line_by_line() {
+        let further = assignments("CCMUX_DEMO_HOOKS=3\n\nCCMUX_DEMO_SWALLOW_ENTER = 2\nnonsense\n");
+        assert_eq!(further.len(), 2);
+        assert_eq!(further["CCMUX_DEMO_SWALLOW_ENTER"], "2");
     }
 
     #[test]

@@ -7,12 +7,14 @@ use crate::keys::{EnterForm, Key};
 
 /// How a paste begins.
 const PASTE: &[u8] = b"\x1b[200~";
+
 impl Agent {
     pub(super) fn input(&mut self, bytes: &[u8], now: Instant) {
         if bytes.windows(PASTE.len()).any(|part| part == PASTE) {
             // The whole agent stands still, as one whose event loop is blocked.
             std::thread::sleep(std::mem::take(&mut self.freeze));
         }
+        self.journal.read(bytes);
         let keys = self.parser.feed(bytes);
         self.keys(keys, now);
         self.escape_since = self.parser.waits().then_some(now);

@@ -25,6 +25,7 @@ use crate::dialog::Dialog;
 use crate::event::{Event, RunId};
 use crate::faults::Faults;
 use crate::hooks::HookRunner;
+use crate::journal::Journal;
 use crate::keys::KeyParser;
 use crate::paths::Paths;
 use crate::prompt_box::{Draft, PromptBox};
@@ -79,6 +80,7 @@ pub struct Agent {
     paths: Paths,
     hooks: HookRunner,
     events: Sender<Event>,
+    journal: Journal,
     state: StateFile,
     transcript: Transcript,
     session: String,
@@ -139,8 +141,9 @@ impl Agent {
             .after(opened.parent.clone(), opened.prompts);
         let state = StateFile::new(paths.state_file(std::process::id()), &paths.cwd, faults.state_file);
         let mut agent = Self {
-            hooks: HookRunner { hooks, times: faults.hook_runs, events: events.clone() },
+            hooks: HookRunner { hooks, runs: faults.hook_runs(), events: events.clone() },
             events,
+            journal: Journal::default(),
             state,
             transcript,
             session,
@@ -180,6 +183,11 @@ impl Agent {
         };
         agent.show_head();
         agent
+    }
+
+    /// Writes a journal from now on.
+    pub fn keep(&mut self, journal: Journal) {
+        self.journal = journal;
     }
 
     /// Takes in what happened.

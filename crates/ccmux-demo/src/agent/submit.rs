@@ -26,6 +26,7 @@ impl Agent {
         if text.trim().is_empty() {
             return;
         }
+        self.journal.submitted(&text);
         self.swallow_left = self.faults.swallow_enter;
         // A stashed draft comes back by itself (FINDINGS 47).
         if let Some(stashed) = self.stash.take() {

@@ -229,11 +229,9 @@ fn starter(
 
 fn start_intake(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) -> ChannelBoard {
     let sink = InboxSink { inbox: house.inbox.inbox.clone(), turns: house.turns.turns.clone() };
-    for channel in &house.inbox.partials {
-        tokio::spawn(sink.clone().finish_partial(channel.clone()));
-    }
     let registry =
-        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone());
+        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
+            .with_partials(house.inbox.partials.clone());
     let board = registry.board();
     tasks.spawn(registry.run());
     board

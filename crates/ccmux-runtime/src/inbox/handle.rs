@@ -22,6 +22,8 @@ use super::intake::Taken;
 use super::mending::Place;
 use super::message::{Accepted, BatchRow, Body, InboxSettings, Ingested, Mark, NewMessage, Texts};
 use super::retention::Forgotten;
+#[cfg(feature = "sabotage")]
+use super::sabotage;
 use super::writer::{Order, Outlets, Writer, has_room, unix_ms};
 use crate::disk::Disk;
 
@@ -199,6 +201,12 @@ impl Inbox {
         mark: Mark,
         now: UnixMs,
     ) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        {
+            sabotage::keep_in_mind(sabotage::Unrecorded { batch, messages, text, mark, now });
+            Ok(())
+        }
+        #[cfg(not(feature = "sabotage"))]
         self.ask(move |writer| writer.begin_batch(batch, &messages, &text, &mark, now)).await
     }
 
@@ -207,6 +215,10 @@ impl Inbox {
     /// # Errors
     /// If it is not in flight, or the database fails.
     pub async fn pasted(&self, batch: BatchId, now: UnixMs) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        if sabotage::is_in_mind(batch) {
+            return Ok(());
+        }
         self.ask(move |writer| writer.pasted(batch, now)).await
     }
 
@@ -215,6 +227,8 @@ impl Inbox {
     /// # Errors
     /// If the database fails.
     pub async fn batch(&self, batch: BatchId) -> Result<Option<BatchRow>, InboxError> {
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.batch(batch)).await
     }
 
@@ -229,6 +243,8 @@ impl Inbox {
         prompt: Option<PromptId>,
         at: Proved,
     ) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.delivered(batch, proof, prompt.as_ref(), at)).await
     }
 
@@ -238,6 +254,8 @@ impl Inbox {
     /// If it is neither in flight nor uncertain, or the database fails.
     pub async fn uncertain(&self, batch: BatchId, reason: impl Into<String>) -> Result<(), InboxError> {
         let reason = reason.into();
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.uncertain(batch, &reason)).await
     }
 
@@ -246,6 +264,8 @@ impl Inbox {
     /// # Errors
     /// If it is neither in flight nor requeued, or the database fails.
     pub async fn requeued(&self, batch: BatchId, typed: bool) -> Result<(), InboxError> {
+        #[cfg(feature = "sabotage")]
+        self.record_late(batch).await?;
         self.ask(move |writer| writer.requeued(batch, typed)).await
     }
 

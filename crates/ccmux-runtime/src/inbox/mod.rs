@@ -42,6 +42,8 @@ mod mending;
 mod message;
 mod retention;
 mod rows;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 mod state;
 mod writer;
 

@@ -48,6 +48,8 @@ pub struct Registry<S> {
     /// Readers whose FIFO has gone and which may still be draining it.
     draining: HashMap<ChannelName, JoinHandle<()>>,
     adoption: Adoption,
+    /// Channels of which an earlier daemon left the beginning of a message.
+    partials: Vec<ChannelName>,
     /// Whether logs of channels without a FIFO were taken up.
     leftovers_taken: bool,
     /// What was logged as refused.
@@ -76,6 +78,7 @@ impl<S: Sink> Registry<S> {
     pub fn new(dir: Arc<RuntimeDir>, sink: Arc<S>, logs: IntakeLogs, shutdown: CancellationToken) -> Self {
         Self {
             adoption: Adoption::new(dir.path(), logs.clone()),
+            partials: Vec::new(),
             leftovers_taken: false,
             dir,
             sink,
@@ -87,6 +90,11 @@ impl<S: Sink> Registry<S> {
             refused: HashSet::new(),
             trouble: None,
         }
+    }
+
+    /// Channels of which something is unfinished: accepted as it stands if the FIFO has gone meanwhile.
+    pub fn with_partials(self, partials: Vec<ChannelName>) -> Self {
+        Self { partials, ..self }
     }
 
     /// The list of channels, as it changes.
@@ -281,7 +289,9 @@ impl<S: Sink> Registry<S> {
         match self.logs.channels() {
             Ok(channels) => {
                 self.leftovers_taken = true;
-                channels.iter().for_each(|channel| self.take_up_log(channel));
+                let left: BTreeSet<_> =
+                    channels.into_iter().chain(std::mem::take(&mut self.partials)).collect();
+                left.iter().for_each(|channel| self.take_up_log(channel));
             }
             Err(error) => tracing::error!(event = "intake_log.unread", %error),
         }

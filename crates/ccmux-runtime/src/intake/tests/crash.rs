@@ -58,6 +58,39 @@ async fn a_reader_that_waits_for_the_inbox_shows_it() {
     house.opened("default").await;
 }
 
+#[tokio::test]
+async fn the_beginning_of_a_line_that_an_earlier_daemon_took_is_finished_or_waits_for_quiet() {
+    let place = Place::new(Semaphore::MAX_PERMITS);
+    let house = place.open();
+    drop(patient_writer(&house.path("in")).await);
+    let mut open = File::options().read(true).write(true).open(house.path("in")).unwrap();
+    open.write_all(b"half").unwrap();
+    house.sink.holds("half").await;
+    assert!(house.close().await.is_empty(), "nobody flushes it at shutdown");
+    let house = place.open();
+    let started = Instant::now();
+    assert_eq!(house.sink.texts(1).await, ["half"]);
+    assert!(started.elapsed() >= QUIET - Duration::from_millis(100), "{:?}", started.elapsed());
+    open.write_all(b"an").unwrap();
+    house.sink.holds("an").await;
+    house.close().await;
+    open.write_all(b"other\n").unwrap();
+    assert_eq!(place.open().sink.texts(2).await, ["half", "another"]);
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_line_is_accepted_at_once_where_its_fifo_has_gone() {
+    let place = Place::new(Semaphore::MAX_PERMITS);
+    let house = place.open();
+    write(house.make("in.x"), "half").await;
+    house.sink.holds("half").await;
+    let fifo = house.path("in.x");
+    house.close().await;
+    fs::remove_file(fifo).unwrap();
+    let house = House::with_partials(&place, vec!["x".parse().unwrap()]);
+    assert_eq!(house.sink.texts(1).await, ["half"]);
+}
+
 const CHILD_DIR: &str = "CCMUX_TEST_INTAKE_DIR";
 const CHANNELS: usize = 50;
 const EACH: usize = 200;

@@ -57,6 +57,18 @@ impl Recorder {
         self.lines.lock().unwrap().done.clone()
     }
 
+    /// Until that is what waits, unfinished.
+    pub(super) async fn holds(&self, text: &str) {
+        let mut offered = self.offered.subscribe();
+        let holds = || self.lines.lock().unwrap().rest.values().any(|rest| rest == text.as_bytes());
+        let reached = async {
+            while !holds() {
+                let _ = timeout(Duration::from_millis(20), offered.changed()).await;
+            }
+        };
+        assert!(timeout(LIMIT, reached).await.is_ok(), "{text:?} did not come");
+    }
+
     pub(super) async fn texts(&self, count: usize) -> Vec<String> {
         self.wait_for(count).await.into_iter().map(|(_, text)| text).collect()
     }
@@ -65,6 +77,10 @@ impl Recorder {
 impl Sink for Recorder {
     async fn start_offset(&self, channel: &ChannelName) -> Result<u64, SinkError> {
         Ok(self.lines.lock().unwrap().taken.get(channel).copied().unwrap_or(0))
+    }
+
+    async fn has_partial(&self, channel: &ChannelName) -> Result<bool, SinkError> {
+        Ok(self.lines.lock().unwrap().rest.contains_key(channel))
     }
 
     async fn ingest(
@@ -112,6 +128,10 @@ fn refused(error: impl ToString) -> SinkError {
 impl Sink for InboxSink {
     async fn start_offset(&self, channel: &ChannelName) -> Result<u64, SinkError> {
         self.0.received(channel).await.map_err(refused)
+    }
+
+    async fn has_partial(&self, channel: &ChannelName) -> Result<bool, SinkError> {
+        self.0.has_partial(channel).await.map_err(refused)
     }
 
     async fn ingest(
@@ -201,10 +221,16 @@ impl House {
     }
 
     pub(super) fn in_place(keep: Arc<TempDir>, sink: Arc<Recorder>) -> Self {
+        Self::with_partials(&Place { keep, sink }, Vec::new())
+    }
+
+    pub(super) fn with_partials(place: &Place, partials: Vec<ChannelName>) -> Self {
+        let (keep, sink) = (Arc::clone(&place.keep), Arc::clone(&place.sink));
         let dir = Arc::new(RuntimeDir::claim(&keep.path().join("ccmux")).unwrap());
         let shutdown = CancellationToken::new();
         let logs = logs_in(&keep);
         let registry = Registry::new(Arc::clone(&dir), Arc::clone(&sink), logs, shutdown.clone());
+        let registry = registry.with_partials(partials);
         let channels = registry.channels();
         Self { _keep: keep, dir, sink, channels, shutdown, registry: tokio::spawn(registry.run()) }
     }
