@@ -158,7 +158,7 @@ async fn a_pane_that_dies_while_we_type_never_takes_the_server_with_it() {
         let pane = server.start(&["cat"]).await;
         let typing = tokio::spawn(paste_and_enter(Arc::clone(&server.tmux), guard(&pane)));
         // Between nothing and the time that both take.
-        tokio::time::sleep(Duration::from_micros(round * 60)).await;
+        tokio::time::sleep(Duration::from_micros(round * round * 3)).await;
         kill(Pid::from_raw(pane.pid), Signal::SIGKILL).expect("killed");
         let (paste, enter) = typing.await.expect("no panic");
         pastes_refused += u32::from(refused(round, paste));
