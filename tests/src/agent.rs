@@ -92,10 +92,17 @@ impl House {
 
     /// Prompts that the agent took, in order: what its transcripts hold as the user's words.
     pub fn prompts(&self) -> Vec<String> {
-        let is_prompt =
-            |line: &Value| line["type"] == "user" && line["isMeta"] != true && line["isSidechain"] != true;
-        let lines = self.transcript().into_iter().filter(is_prompt);
+        let lines = self.prompt_lines().into_iter();
         lines.filter_map(|line| line["message"]["content"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// The lines of the transcripts that are prompts.
+    pub fn prompt_lines(&self) -> Vec<Value> {
+        let is_prompt = |line: &Value| {
+            let (meta, sidechain) = (line["isMeta"] == true, line["isSidechain"] == true);
+            line["type"] == "user" && !meta && !sidechain && line["message"]["content"].is_string()
+        };
+        self.transcript().into_iter().filter(is_prompt).collect()
     }
 
     /// The prompts, once there are `count`.

@@ -12,7 +12,7 @@ use crate::house::House;
 
 /// Python knows SQLite, and the real Claude's mock needs it anyway.
 const READ: &str = "import json, sqlite3, sys
-rows = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)
+rows = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True, timeout=20)
 rows.row_factory = sqlite3.Row
 print(json.dumps([dict(row) for row in rows.execute('SELECT * FROM messages ORDER BY id')]))";
 
@@ -37,12 +37,30 @@ pub struct Row {
 impl House {
     /// All messages, in order of acceptance.
     pub fn inbox(&self) -> Vec<Row> {
+        self.rows().iter().map(row).collect()
+    }
+
+    /// All messages in order of acceptance: the channel that they came on, and the text.
+    pub fn stored(&self) -> Vec<(String, String)> {
+        let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+        self.rows().iter().map(|row| (text(row, "channel"), text(row, "content"))).collect()
+    }
+
+    /// The texts of one channel.
+    pub fn stored_on(&self, channel: &str) -> Vec<String> {
+        self.stored().into_iter().filter(|(on, _)| on == channel).map(|(_, content)| content).collect()
+    }
+
+    fn rows(&self) -> Vec<Value> {
         let mut python = self.command("python3");
         python.args(["-c", READ]).arg(self.state_dir().join("inbox.db"));
         let output = self.run_to_end(python);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-        rows.iter().map(row).collect()
+        assert!(
+            output.status.success(),
+            "inbox.db can't be read: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// The inbox, once it has `count` messages and none of them waits or is on its way.

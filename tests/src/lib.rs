@@ -9,6 +9,7 @@
 //! | [`inbox`] | what the inbox holds |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
+//! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
 //! Knows the contract and ccmux-wire, none of the daemon's insides. A test of a line in a FIFO:
@@ -31,6 +32,7 @@ pub mod house;
 pub mod human;
 pub mod inbox;
 pub mod patience;
+pub mod proof;
 
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};

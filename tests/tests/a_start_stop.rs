@@ -12,8 +12,9 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use ccmux_tests::House;
+use ccmux_tests::doors::text_of;
 use ccmux_tests::house::is_alive;
-use ccmux_tests::patience::stays_quiet;
+use ccmux_tests::patience::{at_once, stays_quiet};
 use ccmux_wire::status::StateWord;
 
 fn mode(path: impl AsRef<Path>) -> u32 {
@@ -44,6 +45,7 @@ fn a1_a_first_start_makes_closed_doors_and_is_ready_within_ten_seconds() {
 }
 
 /// Acceptance A1. Field fault 36.
+/// Field fault 36. Acceptance A1.
 #[test]
 fn a1_f36_a_session_with_a_longer_name_is_not_taken_for_ours() {
     let house = House::builder().build();
@@ -59,6 +61,30 @@ fn a1_f36_a_session_with_a_longer_name_is_not_taken_for_ours() {
         let screen = house.tmux(&["capture-pane", "-p", "-t", other]);
         assert_eq!(screen.trim(), "", "something was typed into {other}");
     }
+}
+
+/// Acceptance A1. Hooks of the user that split, select and fail, in the file that tmux reads by itself.
+#[test]
+fn a1_a_nasty_tmux_conf_keeps_the_agent_in_a_pane_of_its_own() {
+    let hooks = "set-hook -g after-new-session 'split-window -h \"cat >> $HOME/theirs\"; select-pane -R; kill-pane -t %99'\n\
+                 set-hook -g after-respawn-pane 'kill-pane -t %99'\nset -g base-index 1\n\
+                 set -g destroy-unattached on\nset -g no-such-option on\n";
+    let house = House::builder().file("home/.tmux.conf", hooks, 0o600).ready();
+    let ours = house.status().agent.pid;
+    assert_eq!(house.pane_pids().len(), 2, "the user's pane is missing");
+    house.send("answered", "say: into the agent's pane");
+    house.wait_for_prompt("into the agent's pane");
+    let pane = house.tmux(&["list-panes", "-a", "-F", "#{pane_pid} #{pane_id}"]);
+    let pane =
+        pane.lines().find_map(|line| line.strip_prefix(&format!("{} ", ours.unwrap()))).unwrap().to_owned();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(ours.unwrap()), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+    house.wait_until("another agent", || house.status().agent.pid.is_some_and(|pid| Some(pid) != ours));
+    house.wait_ready();
+    house.send("answered", "say: and into the next one's");
+    let now = house.tmux(&["list-panes", "-a", "-F", "#{pane_id} #{pane_pid}"]);
+    assert!(now.contains(&format!("{pane} {}", house.status().agent.pid.unwrap())), "{now}");
+    assert_eq!(fs::read_to_string(house.home().join("theirs")).unwrap_or_default(), "");
 }
 
 /// Acceptance A2.
@@ -168,6 +194,27 @@ fn a5_a_dialog_that_is_open_at_a_restart_is_seen_and_left_alone() {
     house.wait_for_prompt("say: later");
 }
 
+/// Acceptance A5.
+#[test]
+fn a5_a_dialog_at_a_restart_is_seen_from_the_screen_alone_in_both_renderers() {
+    at_once(["", "classic"], |renderer| {
+        let house = House::builder()
+            .agent("CCMUX_DEMO_STATE_FILE", "off")
+            .agent("CCMUX_DEMO_RENDERER", renderer)
+            .ready();
+        house.write("in.t", "perm: touch APPROVED\n");
+        house.wait_for_screen("Do you want to proceed?");
+        house.kill9();
+        house.start();
+        house.write("in.t", "say: later\n");
+        house.is_left_alone("closed: dialog: ");
+        assert_eq!(house.state(), Some(StateWord::Dialog));
+        house.send_keys(&["Escape"]);
+        house.wait_for_prompt("say: later");
+        assert!(!house.proj().join("APPROVED").exists(), "the dialog was answered");
+    });
+}
+
 /// Acceptance A6.
 #[test]
 fn a6_sigterm_ends_everything_but_the_agent() {
@@ -212,6 +259,77 @@ fn a6_a_batch_in_flight_at_sigterm_is_delivered_once() {
         house.wait_until("an empty queue", || house.status().queue.messages == 0);
         house.gets_no_more_than(1);
     }
+}
+
+/// A lock on a database as another program's transaction holds it: in WAL mode, on byte 120 of the `-shm` file.
+fn write_lock(house: &House, database: &str) -> fs::File {
+    let path = house.state_dir().join(format!("{database}-shm"));
+    let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let lock = nix::libc::flock {
+        l_type: nix::libc::F_WRLCK as i16,
+        l_whence: nix::libc::SEEK_SET as i16,
+        l_start: 120,
+        l_len: 1,
+        l_pid: 0,
+    };
+    nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_SETLKW(&lock)).unwrap();
+    file
+}
+
+/// Acceptance A6.
+#[test]
+fn a6_a_daemon_whose_databases_are_locked_ends_within_five_seconds_and_loses_nothing() {
+    at_once([&["inbox.db"][..], &["turns.db"], &["inbox.db", "turns.db"]], |databases| {
+        let house = House::builder().ready();
+        house.write("in.t", "slow: 1\n");
+        house.wait_for_prompt("slow: 1");
+        house.wait_until("the receipt", || !house.log_events("batch.delivered").is_empty());
+        // Copy mode holds what comes next, so that it is not under way at the stop.
+        house.tmux(&["copy-mode", "-t", "=ccmux:"]);
+        let locks: Vec<fs::File> = databases.iter().map(|database| write_lock(&house, database)).collect();
+        // A turn to be stored, and a message to be accepted: one or both hang now.
+        house.wait_until("the turn's end", || {
+            house.transcript().iter().any(|line| line["subtype"] == "turn_duration")
+        });
+        house.write("in.t", "say: written under the lock\n");
+        stays_quiet(Duration::from_millis(500), "the lock held nobody", || {
+            let both = house.log_events("message.accepted").len() > 1
+                && !house.log_events("turn.published").is_empty();
+            both.then(String::new)
+        });
+        let begun = Instant::now();
+        let status = house.stop();
+        println!("{databases:?}: ended after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{databases:?}: {:?}", begun.elapsed());
+        assert_eq!(status.code(), Some(0));
+        drop(locks);
+        house.start();
+        house.tmux(&["send-keys", "-t", "=ccmux:", "-X", "cancel"]);
+        let turns = house.subscribe_with("{\"since\":0}\n");
+        turns.wait_for_text("written under the lock");
+        let texts: Vec<String> = turns.turns().iter().map(text_of).collect();
+        assert_eq!(texts, ["word0 word1 ", "written under the lock"], "{databases:?}");
+        house.arrived_once("t", &["slow: 1".into(), "say: written under the lock".into()]);
+    });
+}
+
+/// Acceptance A6.
+#[test]
+fn a6_a_daemon_ends_within_five_seconds_although_tmux_hangs() {
+    let house = House::builder().settings("stop_agent_on_exit = true\n").ready();
+    let server: i32 = house.pane("#{pid}").parse().unwrap();
+    let signal = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(server), signal).unwrap();
+    house.write("in.t", "slow: 1\n");
+    house.wait_for_prompt("slow: 1");
+    signal(nix::sys::signal::Signal::SIGSTOP);
+    house.write("in.t", "say: behind it\n");
+    house.wait_until("it to be accepted", || house.log_events("message.accepted").len() == 2);
+    let begun = Instant::now();
+    let status = house.stop();
+    println!("ended after {:?}", begun.elapsed());
+    signal(nix::sys::signal::Signal::SIGCONT);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(0));
 }
 
 /// Standard error, which must be one line.

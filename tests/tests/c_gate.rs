@@ -290,32 +290,6 @@ fn c8_a_frozen_agent_is_not_given_the_text_again() {
     assert!(house.log_events("batch.requeued").is_empty());
 }
 
-/// Around the look and the Enter that follows it. The dialog is one that Enter would answer with yes.
-///
-/// Field faults 15, 27.
-#[test]
-fn c6_f15_a_dialog_that_opens_between_look_and_enter_is_not_answered() {
-    const DELAYS: [u64; 8] = [0, 60, 110, 130, 150, 180, 220, 300];
-    let delays = DELAYS.map(|delay| delay.to_string()).join(",");
-    let house = House::builder().agent("CCMUX_DEMO_DIALOG_AFTER_MS", delays).ready();
-    let asked = || house.screen().contains("Do you want to proceed?");
-    for (n, delay) in DELAYS.into_iter().enumerate() {
-        house.write("in.t", format!("say: message {n}\n"));
-        let sent = || house.prompts().len() > n;
-        house.wait_until("a dialog, or the prompt", || asked() || sent());
-        if !sent() {
-            stays_quiet(WATCH, &format!("{delay} ms: the dialog was answered"), || {
-                (!asked() || sent()).then(|| house.screen())
-            });
-            house.send_keys(&["Escape"]);
-        }
-        house.wait_for_prompts(n + 1);
-        house.wait_ready();
-    }
-    let expected: Vec<_> = (0..DELAYS.len()).map(|n| ("t".to_owned(), format!("say: message {n}"))).collect();
-    assert_eq!(house.messages(), expected);
-}
-
 #[test]
 fn c7_a_window_that_is_resized_in_the_middle_of_a_batch_changes_no_text() {
     let house = House::builder().ready();

@@ -375,7 +375,7 @@ fn c10_f10_messages_during_a_cold_start_are_not_lost() {
     let mut fifo = house.open_fifo("in.t");
     let begun = Instant::now();
     let mut sent = 0;
-    while begun.elapsed() < Duration::from_secs(7) {
+    while begun.elapsed() < Duration::from_secs(10) {
         fifo.write_all(format!("say: n{sent}\n").as_bytes()).unwrap();
         sent += 1;
         std::thread::sleep(Duration::from_millis(250));

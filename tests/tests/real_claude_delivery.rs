@@ -23,9 +23,13 @@ fn ready() -> Option<House> {
     Some(house)
 }
 
-/// What the model got, message by message.
-fn model_messages(house: &House) -> Vec<(String, String)> {
-    house.model_prompts().iter().flat_map(|prompt| messages(prompt)).collect()
+/// What the model got, message by message, once it is `count`: a receipt comes before Claude asks its model.
+fn model_messages(house: &House, count: usize) -> Vec<(String, String)> {
+    house.wait_for(&format!("{count} messages at the model"), || {
+        let prompts = house.model_prompts();
+        let found: Vec<_> = prompts.iter().flat_map(|prompt| messages(prompt)).collect();
+        (found.len() >= count).then_some(found)
+    })
 }
 
 /// Every message is delivered, and Claude's hook or transcript says so.
@@ -60,7 +64,7 @@ fn a_thousand_messages_in_bursts_arrive_once_and_in_order_all_with_receipts() {
     let rows = house.wait_for_receipts(WRITERS * BURSTS * EACH);
     assert_proved(&rows);
     let mut by_channel: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    model_messages(&house)
+    model_messages(&house, rows.len())
         .into_iter()
         .for_each(|(channel, text)| by_channel.entry(channel).or_default().push(text));
     let expected: Vec<String> = (0..BURSTS * EACH).map(|n| format!("say: n{n}")).collect();
@@ -85,7 +89,7 @@ fn messages_written_from_0_to_10_s_after_the_start_all_arrive() {
     assert!(early, "the first message came after the prompt box");
     assert_proved(&house.wait_for_receipts(40));
     let expected: Vec<_> = (0..40).map(|n| ("t".to_owned(), format!("say: n{n}"))).collect();
-    assert_eq!(model_messages(&house), expected);
+    assert_eq!(model_messages(&house, 40), expected);
 }
 
 /// Acceptance C2.
@@ -100,6 +104,7 @@ fn messages_of_three_channels_that_wait_become_one_prompt_in_order() {
         house.wait_until("the message to wait", || house.status().queue.messages == n as u64 + 1);
     }
     house.wait_for_receipts(4);
+    model_messages(&house, 4);
     let prompts = house.model_prompts();
     assert_eq!(prompts.len(), 2, "{prompts:?}");
     assert_eq!(messages(&prompts[1]), waiting.map(|(c, t)| (c.to_owned(), t.to_owned())));
@@ -158,7 +163,7 @@ fn a_killed_daemon_adopts_claude_and_neither_loses_nor_doubles_a_message() {
         assert_proved(&house.wait_for_receipts(n + 2));
         house.wait_ready();
     }
-    let texts: Vec<String> = model_messages(&house).into_iter().map(|(_, text)| text).collect();
+    let texts: Vec<String> = model_messages(&house, 7).into_iter().map(|(_, text)| text).collect();
     let said: Vec<&str> = texts.iter().map(|text| text.trim_start_matches("(redelivered) ")).collect();
     assert_eq!(said, ["say: before", "say: n0", "say: n1", "say: n2", "say: n3", "say: n4", "say: n5"]);
     assert_eq!(house.agent_pid(), agent);

@@ -6,12 +6,14 @@
 //! | [`test`] | all tests, the end-to-end ones last |
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
+//! | [`chaos`] | the proof of delivery, under violence |
 //! | [`replay`] | a timeline against the policy |
 //! | [`fuzz`] | input that grows, against what must hold for any |
 //! | [`screen`] | a pane becomes a fixture of the screen rules |
 //! | [`cargo`], [`tmux`] | the two programs that the commands need |
 
 mod cargo;
+mod chaos;
 mod check;
 mod demo;
 mod fuzz;
@@ -59,6 +61,8 @@ enum Command {
     },
     /// Show one message on its way through ccmux, with a small agent that stands in for Claude Code
     Demo,
+    /// Kill everything again and again while messages flow, then count: none lost, none twice
+    Chaos(chaos::Arguments),
     /// Run a timeline, a test's or a recorded one, against the policy
     Replay {
         /// A file of lines `TIME > event`, `TIME < order`, `TIME = state`
@@ -129,6 +133,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::E2e { arguments } => test::run_end_to_end(&arguments),
         Command::Tidy { fix } => tidy::run(fix),
         Command::Demo => demo::run(),
+        Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Replay { file, trace } => replay::run(&file, trace),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
         Command::Screen { command: ScreenCommand::Add { kind, name, socket, target } } => {

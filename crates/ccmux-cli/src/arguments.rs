@@ -2,6 +2,7 @@
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::Seq;
+use ccmux_wire::inbox::LIST_AT_MOST;
 use ccmux_wire::paths::InstanceName;
 use ccmux_wire::receipt::MessageState;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -36,6 +37,8 @@ pub enum Command {
     Tail(TailOptions),
     /// List the channels
     Channels(ChannelsOptions),
+    /// Show the messages of the inbox, have some tried again, drop some
+    Inbox(InboxOptions),
     /// Go to the agent's terminal (leave it with tmux's detach key, mostly Ctrl-b d)
     Attach(AttachOptions),
     /// Guide through the first run: what is missing, what Claude asks and what to press
@@ -182,6 +185,63 @@ pub struct ChannelsOptions {
     /// Print them as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InboxOptions {
+    #[command(subcommand)]
+    pub verb: InboxVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum InboxVerb {
+    /// List the latest messages, newest first
+    List {
+        /// Only those in this state: accepted, in_flight, delivered, answered, uncertain, failed, expired
+        #[arg(short, long, value_name = "STATE", value_parser = parse_state)]
+        state: Option<MessageState>,
+
+        /// Only those of this channel
+        #[arg(short, long, value_name = "NAME")]
+        channel: Option<ChannelName>,
+
+        /// So many at most (1 to 1000)
+        #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_AT_MOST)))]
+        limit: Option<u32>,
+
+        /// Print them as JSON, one a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one message with its text
+    Show {
+        /// Its id, or CHANNEL/ID where several channels know the same one
+        id: String,
+
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put uncertain or failed messages back: they are sent again, as (redelivered) if they were typed before
+    Retry(Named),
+    /// Give up messages that wait, or that are uncertain or failed
+    Drop(Named),
+}
+
+#[derive(Debug, Args)]
+pub struct Named {
+    /// Their ids, or CHANNEL/ID where several channels know the same one
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+
+    /// Print them as they are now as JSON, one a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_state(word: &str) -> Result<MessageState, &'static str> {
+    MessageState::from_word(word)
+        .ok_or("use accepted, in_flight, delivered, answered, uncertain, failed or expired")
 }
 
 #[derive(Debug, Args)]

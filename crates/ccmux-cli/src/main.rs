@@ -21,6 +21,7 @@ mod channels;
 mod client;
 mod completions;
 mod failure;
+mod inbox;
 mod paper;
 mod reload;
 mod screen;
@@ -52,6 +53,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Screen(options) => screen::run(&dir, &options),
         Command::Tail(options) => tail::run(&dir, &options),
         Command::Channels(options) => channels::run(&dir, &options),
+        Command::Inbox(options) => inbox::run(&dir, options),
         Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
         Command::Setup(options) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
         Command::Doctor(options) => ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments()),

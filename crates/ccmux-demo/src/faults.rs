@@ -2,8 +2,11 @@
 //!
 //! Every variable is in [`TABLE`], which `--help` prints. Knows the environment only through the lookup it is given.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::hooks::Runs;
 use crate::keys::EnterForm;
 
 /// Name and meaning of every variable.
@@ -18,15 +21,20 @@ pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_DROP_PASTE=N", "lose the first N pastes"),
     ("CCMUX_DEMO_FREEZE_MS=MS", "at the first paste, read and draw nothing for that long"),
     (
-        "CCMUX_DEMO_DIALOG_AFTER_MS=A,B",
-        "open a permission dialog that long after the first paste, the second, ...",
+        "CCMUX_DEMO_DIALOG_AFTER_PASTE_MS=MS",
+        "a permission dialog opens by itself that long after the first paste",
     ),
+    ("CCMUX_DEMO_POISON=MARK", "a prompt with this mark is dropped from the box instead of being submitted"),
+    ("CCMUX_DEMO_IDLE_REDRAW_MS=MS", "a clock below the box is redrawn that often, also at rest"),
     ("CCMUX_DEMO_TRANSCRIPT_DELAY_MS=MS", "write the last assistant line of a turn that long after Stop"),
     ("CCMUX_DEMO_HOOKS=off|N", "run no hooks, or each one N times"),
     ("CCMUX_DEMO_HOOKS_DROP=A,B", "do not fire these events"),
+    ("CCMUX_DEMO_HOOKS_DELAY_MS=MS", "run each hook that much later"),
     ("CCMUX_DEMO_STATE_FILE=off", "write no sessions/<pid>.json"),
     ("CCMUX_DEMO_EXIT=CODE", "exit at once with this code, before drawing"),
     ("CCMUX_DEMO_VIM=1", "vim mode, in NORMAL: Enter moves and does not submit"),
+    ("CCMUX_DEMO_JOURNAL=DIR", "write down there what came from the terminal and what was submitted"),
+    ("CCMUX_DEMO_FAULTS=FILE", "at the start, take further variables from there: NAME=VALUE a line"),
 ];
 
 /// What the environment asks for.
@@ -42,15 +50,18 @@ pub struct Faults {
     pub enter_form: Option<EnterForm>,
     pub drop_paste: u32,
     pub freeze: Duration,
-    /// One for each of the first pastes.
-    pub dialogs_after: Vec<Duration>,
+    pub dialog_after_paste: Option<Duration>,
+    pub poison: Option<String>,
+    pub idle_redraw: Option<Duration>,
     pub transcript_delay: Duration,
     /// How often each hook runs: 0 = never.
     pub hook_runs: u32,
     pub hooks_dropped: Vec<String>,
+    pub hooks_delay: Duration,
     pub state_file: bool,
     pub exit: Option<u8>,
     pub vim: bool,
+    pub journal: Option<PathBuf>,
 }
 
 impl Faults {
@@ -59,6 +70,7 @@ impl Faults {
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is = |name: &str, wanted: &str| get(name).is_some_and(|value| value == wanted);
         let ms = |name: &str, or: u64| number(name, get(name), or).map(Duration::from_millis);
+        let some_ms = |name: &str| get(name).map(|_| ms(name, 0)).transpose();
         Ok(Self {
             start: ms("CCMUX_DEMO_START_MS", 400)?,
             classic: is("CCMUX_DEMO_RENDERER", "classic"),
@@ -69,14 +81,23 @@ impl Faults {
             enter_form: enter_form(get("CCMUX_DEMO_ENTER_FORM"))?,
             drop_paste: number("CCMUX_DEMO_DROP_PASTE", get("CCMUX_DEMO_DROP_PASTE"), 0)?,
             freeze: ms("CCMUX_DEMO_FREEZE_MS", 0)?,
-            dialogs_after: delays("CCMUX_DEMO_DIALOG_AFTER_MS", get("CCMUX_DEMO_DIALOG_AFTER_MS"))?,
+            dialog_after_paste: some_ms("CCMUX_DEMO_DIALOG_AFTER_PASTE_MS")?,
+            poison: get("CCMUX_DEMO_POISON"),
+            idle_redraw: some_ms("CCMUX_DEMO_IDLE_REDRAW_MS")?,
             transcript_delay: ms("CCMUX_DEMO_TRANSCRIPT_DELAY_MS", 0)?,
             hook_runs: hook_runs(get("CCMUX_DEMO_HOOKS"))?,
             hooks_dropped: names(get("CCMUX_DEMO_HOOKS_DROP")),
+            hooks_delay: ms("CCMUX_DEMO_HOOKS_DELAY_MS", 0)?,
             state_file: !is("CCMUX_DEMO_STATE_FILE", "off"),
             exit: exit_code(get("CCMUX_DEMO_EXIT"))?,
             vim: is("CCMUX_DEMO_VIM", "1"),
+            journal: get("CCMUX_DEMO_JOURNAL").map(PathBuf::from),
         })
+    }
+
+    /// How each hook that fires is run.
+    pub fn hook_runs(&self) -> Runs {
+        Runs { times: self.hook_runs, delay: self.hooks_delay }
     }
 
     /// Hooks of this event are fired.
@@ -85,16 +106,29 @@ impl Faults {
     }
 }
 
+/// The environment, and over it what the file says that `CCMUX_DEMO_FAULTS` names; one that is missing says nothing.
+pub fn switches() -> Result<impl Fn(&str) -> Option<String>, String> {
+    let text = std::env::var_os("CCMUX_DEMO_FAULTS").map(std::fs::read_to_string);
+    let text = match text {
+        Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(format!("CCMUX_DEMO_FAULTS: {error}"));
+        }
+        text => text.and_then(Result::ok).unwrap_or_default(),
+    };
+    let further = assignments(&text);
+    Ok(move |name: &str| further.get(name).cloned().or_else(|| std::env::var(name).ok()))
+}
+
+fn assignments(text: &str) -> HashMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
 fn number<N: std::str::FromStr>(name: &str, value: Option<String>, or: N) -> Result<N, String> {
     match value {
         None => Ok(or),
         Some(value) => value.parse().map_err(|_| format!("{name}: '{value}' is not a number")),
     }
-}
-
-fn delays(name: &str, value: Option<String>) -> Result<Vec<Duration>, String> {
-    let one = |text: String| number(name, Some(text), 0).map(Duration::from_millis);
-    names(value).into_iter().map(one).collect()
 }
 
 fn enter_form(value: Option<String>) -> Result<Option<EnterForm>, String> {
@@ -150,17 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_switches_is_read_line_by_line() {
+        let further = assignments("CCMUX_DEMO_HOOKS=3\n\nCCMUX_DEMO_SWALLOW_ENTER = 2\nnonsense\n");
+        assert_eq!(further.len(), 2);
+        assert_eq!(further["CCMUX_DEMO_SWALLOW_ENTER"], "2");
+    }
+
+    #[test]
     fn nonsense_is_named() {
         assert!(
             faults(&[("CCMUX_DEMO_START_MS", "soon")]).unwrap_err().contains("CCMUX_DEMO_START_MS: 'soon'")
         );
         assert!(faults(&[("CCMUX_DEMO_ENTER_FORM", "tab")]).unwrap_err().contains("tab"));
-        assert!(faults(&[("CCMUX_DEMO_DIALOG_AFTER_MS", "5,x")]).unwrap_err().contains("'x'"));
-    }
-
-    #[test]
-    fn a_delay_for_each_paste() {
-        let delays = faults(&[("CCMUX_DEMO_DIALOG_AFTER_MS", "0, 40")]).unwrap().dialogs_after;
-        assert_eq!(delays, [Duration::ZERO, Duration::from_millis(40)]);
     }
 }

@@ -44,11 +44,18 @@ pub struct Surroundings {
     pub session: String,
 }
 
+/// How each hook is run: fault switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Runs {
+    pub times: u32,
+    /// It is held back that long.
+    pub delay: Duration,
+}
+
 /// Fires hooks.
 pub struct HookRunner {
     pub hooks: Hooks,
-    /// How often each one runs: a fault switch.
-    pub times: u32,
+    pub runs: Runs,
     pub events: Sender<Event>,
 }
 
@@ -64,14 +71,14 @@ impl HookRunner {
     ) -> Cancel {
         let cancel = Cancel::default();
         let hooks = self.hooks.of(event, subject);
-        let (events, cancelled, times) = (self.events.clone(), cancel.clone(), self.times);
+        let (events, cancelled, runs) = (self.events.clone(), cancel.clone(), self.runs);
         let input = payload.to_string().into_bytes();
         if hooks.is_empty() {
             let _ = events.send(Event::HooksDone(run, Verdict::default()));
             return cancel;
         }
         std::thread::spawn(move || {
-            let verdict = run_all(&hooks, times, &input, &around, &cancelled, Duration::MAX);
+            let verdict = run_all(&hooks, runs, &input, &around, &cancelled, Duration::MAX);
             let _ = events.send(Event::HooksDone(run, verdict));
         });
         cancel
@@ -87,13 +94,13 @@ impl HookRunner {
         limit: Duration,
     ) {
         let hooks = self.hooks.of(event, subject);
-        run_all(&hooks, self.times, payload.to_string().as_bytes(), &around, &Cancel::default(), limit);
+        run_all(&hooks, self.runs, payload.to_string().as_bytes(), &around, &Cancel::default(), limit);
     }
 }
 
 fn run_all(
     hooks: &[Hook],
-    times: u32,
+    runs: Runs,
     input: &[u8],
     around: &Surroundings,
     cancel: &Cancel,
@@ -103,7 +110,7 @@ fn run_all(
     for hook in hooks {
         let (hook, input, around, cancel) = (hook.clone(), input.to_vec(), around.clone(), cancel.clone());
         let detached = hook.detached;
-        let thread = std::thread::spawn(move || run_one(&hook, times, &input, &around, &cancel, limit));
+        let thread = std::thread::spawn(move || run_one(&hook, runs, &input, &around, &cancel, limit));
         if !detached {
             threads.push(thread);
         }
@@ -119,7 +126,7 @@ fn run_all(
 
 fn run_one(
     hook: &Hook,
-    times: u32,
+    runs: Runs,
     input: &[u8],
     around: &Surroundings,
     cancel: &Cancel,
@@ -127,7 +134,8 @@ fn run_one(
 ) -> (String, Duration, Outcome) {
     let started = Instant::now();
     let mut outcome = Outcome::default();
-    for _ in 0..times {
+    std::thread::sleep(runs.delay.min(limit));
+    for _ in 0..runs.times {
         outcome = process::run(command_of(hook, around), input.to_vec(), hook.timeout.min(limit), cancel);
     }
     (hook.command.clone(), started.elapsed(), outcome)
@@ -235,6 +243,7 @@ mod tests {
     #[test]
     fn a_hook_gets_payload_and_environment() {
         let around = Surroundings { cwd: std::env::temp_dir(), session: "S1".into() };
+        let once = Runs { times: 1, delay: Duration::ZERO };
         let mut hooks = Hooks::default();
         let line = r#"test $(cat) = {} && test $CLAUDE_CODE_SESSION_ID = S1 && test $CLAUDECODE = 1 && test -n $CLAUDE_PID && echo '{\"decision\":\"block\",\"reason\":\"ok\"}'"#;
         hooks
@@ -242,7 +251,7 @@ mod tests {
                 r#"{{"hooks":{{"Stop":[{{"hooks":[{{"type":"command","command":"{line}"}}]}}]}}}}"#
             ))
             .unwrap();
-        let verdict = run_all(&hooks.of("Stop", ""), 1, b"{}", &around, &Cancel::default(), Duration::MAX);
+        let verdict = run_all(&hooks.of("Stop", ""), once, b"{}", &around, &Cancel::default(), Duration::MAX);
         assert_eq!(verdict.block.as_deref(), Some("ok"));
         assert_eq!(verdict.ran.len(), 1);
     }

@@ -19,6 +19,7 @@ mod event;
 mod faults;
 mod hooks;
 mod ids;
+mod journal;
 mod keys;
 mod mcp;
 mod painter;
@@ -46,6 +47,7 @@ use agent::Agent;
 use cli::{Command, Options};
 use event::Event;
 use faults::Faults;
+use journal::Journal;
 use painter::Painter;
 use paths::Paths;
 use session::Opened;
@@ -81,7 +83,7 @@ fn say(text: &str) -> Result<u8, String> {
 }
 
 fn run(options: &Options) -> Result<u8, String> {
-    let faults = Faults::from_lookup(|name| std::env::var(name).ok())?;
+    let faults = Faults::from_lookup(faults::switches()?)?;
     if let Some(code) = faults.exit {
         return Ok(code);
     }
@@ -95,12 +97,15 @@ fn run(options: &Options) -> Result<u8, String> {
             return Ok(1);
         }
     };
+    let hooks_tell = ["SessionStart", "UserPromptSubmit"].iter().all(|event| faults.fires(event));
+    let journal = Journal::begin(faults.journal.as_deref(), &opened.session, hooks_tell)?;
     let (events, received) = mpsc::channel();
     watch_signals(&events)?;
     let raw = RawMode::enter()?;
     read_terminal(&events);
     let mut painter = Painter::new(faults.classic);
     let mut agent = Agent::new(options, faults, paths, hooks, opened, events, terminal::size());
+    agent.keep(journal);
     terminal::write(painter.enter());
     let code = live(&mut agent, &mut painter, &received);
     agent.finish();

@@ -22,6 +22,8 @@ pub enum AlertKind {
     Uncertain,
     /// A message was given up.
     Failed,
+    /// Messages waited longer than their channel's time to live.
+    Expired,
     /// ccmux's text, or somebody's, stands in the prompt box and nothing moves.
     Stuck,
     /// The screen fits no rule.
@@ -47,6 +49,7 @@ impl AlertKind {
             Self::Degraded => "degraded",
             Self::Uncertain => "uncertain",
             Self::Failed => "failed",
+            Self::Expired => "expired",
             Self::Stuck => "stuck",
             Self::UnknownScreen => "unknown_screen",
             Self::HooksSilent => "hooks_silent",
@@ -145,6 +148,11 @@ pub enum Effect {
         message: MessageId,
         /// Why, for people.
         reason: String,
+    },
+    /// A message that was never sent is too old by now.
+    RecordExpired {
+        /// Which message.
+        message: MessageId,
     },
     /// Read the turn from the transcript and broadcast it.
     PublishTurn {

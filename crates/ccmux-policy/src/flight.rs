@@ -11,7 +11,7 @@
 //! Enter is pressed only right after a look that showed our text, whole, and nothing else: in a dialog Enter approves
 //! (F 15). This module knows times and facts, no texts; [`Flight::step`] answers what to do, the supervisor does it.
 
-use ccmux_wire::id::{BatchId, PromptId};
+use ccmux_wire::id::{BatchId, MessageId, PromptId};
 use ccmux_wire::receipt::Proof;
 
 use crate::event::{Found, Message};
@@ -143,6 +143,11 @@ impl Flight {
     /// Its messages.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    /// Somebody dropped a message before the batch was recorded.
+    pub fn forget(&mut self, message: MessageId) {
+        self.messages.retain(|held| held.id != message);
     }
 
     /// Its messages, when it is over.

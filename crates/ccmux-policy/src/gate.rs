@@ -95,7 +95,7 @@ impl Reason {
             Self::VimNormal => "the prompt box is in vim's normal mode, where Enter is a motion".into(),
             Self::Human { ago_s } => format!("a human was active {ago_s} s ago"),
             Self::UnknownScreen => "the screen fits no rule".into(),
-            Self::ShellScreen => "the agent's screen is gone".into(),
+            Self::ShellScreen => "the agent's screen is gone, or a shell runs in its pane".into(),
             Self::Refused(why) => format!("the terminal refused the last attempt ({why})"),
             Self::LookFailed(why) => format!("the screen can't be looked at ({why})"),
         }
@@ -118,7 +118,10 @@ impl Reason {
             Self::Human { .. } => {
                 "nobody was active for idle_threshold seconds, or the box stayed empty that long (a mouse types nothing)"
             }
-            Self::UnknownScreen | Self::ShellScreen => "the screen shows a prompt box",
+            Self::UnknownScreen => "the screen shows a prompt box",
+            Self::ShellScreen => {
+                "the agent is the pane's own process (a script must exec it) and shows a prompt box"
+            }
             Self::Refused(_) | Self::LookFailed(_) => "the next attempt succeeds",
         }
     }

@@ -15,7 +15,8 @@ use proptest::prelude::*;
 /// What the world does next.
 #[derive(Debug, Clone)]
 enum Act {
-    Message(u8),
+    Message(u8, u8),
+    Drop(u8),
     Look(u8, u8, bool),
     AnswerTyping(u8),
     AnswerSearch(u8),
@@ -30,7 +31,8 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        3 => (0..4u8).prop_map(Act::Message),
+        3 => (0..4u8, 0..6u8).prop_map(|(channel, worth)| Act::Message(channel, worth)),
+        1 => (0..20u8).prop_map(Act::Drop),
         12 => (0..7u8, 0..3u8, prop::bool::weighted(0.1)).prop_map(|(class, holds, copy)| Act::Look(class, holds, copy)),
         6 => (0..3u8).prop_map(Act::AnswerTyping),
         4 => (0..4u8).prop_map(Act::AnswerSearch),
@@ -52,6 +54,7 @@ enum Place {
     Delivered,
     Uncertain,
     Failed,
+    Expired,
 }
 
 struct World {
@@ -124,6 +127,9 @@ impl World {
             Effect::RecordFailed { message, .. } => {
                 assert_eq!(self.places.insert(message.0, Place::Failed), Some(Place::Waiting));
             }
+            Effect::RecordExpired { message } => {
+                assert_eq!(self.places.insert(message.0, Place::Expired), Some(Place::Waiting));
+            }
             Effect::StartAgent { .. } => assert!(!self.alive, "a second agent was ordered"),
             _ => {}
         }
@@ -165,7 +171,8 @@ impl World {
 
     fn act(&mut self, act: Act) {
         match act {
-            Act::Message(channel) => self.message(channel),
+            Act::Message(channel, worth) => self.message(channel, worth),
+            Act::Drop(nth) => self.drop_one(nth),
             Act::Look(class, holds, copy_mode) => self.answer_look(class, holds, copy_mode),
             Act::AnswerTyping(how) => self.answer_typing(how),
             Act::AnswerSearch(found) => self.answer_search(found),
@@ -195,12 +202,24 @@ impl World {
         (self.frozen, self.silent) = (false, false);
     }
 
-    fn message(&mut self, channel: u8) {
+    /// Some are urgent, some are soon too old.
+    fn message(&mut self, channel: u8, worth: u8) {
         let id = self.places.len() as u64 + 1;
         self.places.insert(id, Place::Waiting);
         let channel = format!("c{channel}").parse().unwrap();
-        let message = Message { id: MessageId(id), channel, bytes: 9_000, rows: 1, failures: 0 };
+        let expires_at = (worth == 0).then(|| UnixMs(self.at as i64 + 3_000));
+        let (id, priority) = (MessageId(id), i32::from(worth) - 3);
+        let message = Message { id, channel, bytes: 9_000, rows: 1, failures: 0, priority, expires_at };
         self.tell(Event::MessageAccepted(message));
+    }
+
+    /// The inbox lets go only of what is not in flight.
+    fn drop_one(&mut self, nth: u8) {
+        let mut waiting = self.places.iter_mut().filter(|(_, place)| **place == Place::Waiting);
+        let Some((id, place)) = waiting.nth(nth.into()) else { return };
+        *place = Place::Failed;
+        let message = MessageId(*id);
+        self.tell(Event::MessageDropped { message });
     }
 
     fn answer_look(&mut self, class: u8, holds: u8, copy_mode: bool) {

@@ -35,7 +35,8 @@ impl Workers {
             | Effect::RecordDelivered { .. }
             | Effect::RecordUncertain { .. }
             | Effect::RecordRequeued { .. }
-            | Effect::RecordFailed { .. } => &self.clerk,
+            | Effect::RecordFailed { .. }
+            | Effect::RecordExpired { .. } => &self.clerk,
             Effect::FindInTranscript { .. } => &self.witness,
             Effect::PublishTurn { .. }
             | Effect::Alert { .. }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::WIRE_VERSION;
 use crate::hook::HookFrame;
 use crate::id::SessionId;
+use crate::inbox::{InboxMessage, InboxRequest};
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -47,6 +48,8 @@ pub enum Request {
         #[serde(default)]
         ansi: bool,
     },
+    /// Show messages, put some back, drop some.
+    Inbox(InboxRequest),
     /// The same stream as `output.sock`.
     Subscribe(Wish),
     /// The older way of a hook to show a turn: published if the transcript does not show it within 2 s.
@@ -109,6 +112,9 @@ pub struct Reply {
     /// For `why`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<Box<Why>>,
+    /// For `inbox`: the messages asked for, or as they are now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub messages: Option<Vec<InboxMessage>>,
     /// For `screen`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub screen: Option<String>,
@@ -148,7 +154,8 @@ pub enum ErrorCode {
     BadVersion,
     /// Whoever speaks may not use this verb.
     NotAllowed,
-    /// The message can't be taken: empty, too large, bad channel. Or what was to be read again is broken.
+    /// The message can't be taken (empty, too large, bad channel), what is asked can't be done to it, or what was to be
+    /// read again is broken.
     Rejected,
     /// The state waited for was not reached in time.
     TimedOut,

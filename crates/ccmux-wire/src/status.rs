@@ -83,6 +83,15 @@ pub struct ChannelStatus {
     pub state: String,
 }
 
+/// A file that looks like a channel's and can't be one, by its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RefusedFile {
+    /// Its name in the runtime directory.
+    pub file: String,
+    /// `refused: `, and why.
+    pub state: String,
+}
+
 /// Which way a channel's FIFO goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -135,9 +144,12 @@ pub struct Status {
     pub queue: QueueStatus,
     /// FIFOs that are open or were refused.
     pub channels: Vec<ChannelStatus>,
+    /// Files whose names are no channels' names.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub refused_files: Vec<RefusedFile>,
     /// How many read `output.sock`.
     pub subscribers: u32,
-    /// What does not work: `mcp`, `inbox`, ...
+    /// What does not work: `agent`, `mcp`, `disk`.
     pub degraded: Vec<String>,
     /// The last line on `output.sock`.
     pub last_seq: Option<Seq>,

@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_runtime::agent::launch::run_launch;
 use ccmux_runtime::agent::plan::agent_environment;
@@ -31,6 +32,8 @@ use cli::{Cli, Command};
 /// sysexits.h: something needed is not there; settings.
 const EX_UNAVAILABLE: u8 = 69;
 const EX_CONFIG: u8 = 78;
+/// Whoever still waits for a locked database or a dead disk ends with the process: databases commit wholly or not at all.
+const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -103,7 +106,11 @@ fn run(setting: Setting) -> ExitCode {
         }
     };
     match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime.block_on(run_until_signal(setting, proxy)),
+        Ok(runtime) => {
+            let code = runtime.block_on(run_until_signal(setting, proxy));
+            runtime.shutdown_timeout(ENDS_WITHIN);
+            code
+        }
         Err(error) => fail(1, &format!("the runtime can't start: {error}")),
     }
 }

@@ -1,15 +1,12 @@
 //! What keys do in the prompt box.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Again, Agent, HINT_SHOWN, LEAVE_WINDOW};
-use crate::dialog::{Dialog, Kind};
 use crate::keys::{EnterForm, Key};
 
 /// How a paste begins.
 const PASTE: &[u8] = b"\x1b[200~";
-/// A picture is on the screen within that time.
-const SEEN_WITHIN: Duration = Duration::from_millis(50);
 
 impl Agent {
     pub(super) fn input(&mut self, bytes: &[u8], now: Instant) {
@@ -17,6 +14,7 @@ impl Agent {
             // The whole agent stands still, as one whose event loop is blocked.
             std::thread::sleep(std::mem::take(&mut self.freeze));
         }
+        self.journal.read(bytes);
         let keys = self.parser.feed(bytes);
         self.keys(keys, now);
         self.escape_since = self.parser.waits().then_some(now);
@@ -25,10 +23,8 @@ impl Agent {
     pub(super) fn keys(&mut self, keys: Vec<Key>, now: Instant) {
         for key in keys {
             self.idle_since = None;
-            if self.overlay.is_some() && self.deaf_until.is_some_and(|until| now < until) {
-                continue;
-            }
-            if let Some(dialog) = self.dialog_mut() {
+            let armed = self.dialog_armed.is_none_or(|at| now >= at);
+            if let Some(dialog) = self.dialog_mut().filter(|_| armed) {
                 if let Some(answer) = dialog.key(&key) {
                     self.answered(&answer, now);
                 }
@@ -101,18 +97,8 @@ impl Agent {
         }
         self.prompt.paste(text);
         self.deaf_until = Some(now + self.faults.enter_deaf);
-        if let Some(delay) = self.dialogs_after.pop_front() {
-            self.dialog_due = Some(now + delay);
-        }
-    }
-
-    /// A dialog comes up over a text that waits in the box, if it is not sent yet. A key that was pressed before it could
-    /// be seen does not answer it.
-    pub(super) fn interrupt_paste(&mut self, now: Instant) {
-        if self.dialog_due.take_if(|due| now >= *due).is_some() && !self.prompt.is_empty() {
-            let ask = Kind::Bash { command: "rm -r everything".into(), about: "never to be allowed".into() };
-            self.overlay = Some(Dialog::new(ask, &self.cwd()));
-            self.deaf_until = Some(now + SEEN_WITHIN);
+        if !std::mem::replace(&mut self.pasted_before, true) {
+            self.dialog_due = self.faults.dialog_after_paste.map(|pause| now + pause);
         }
     }
 
@@ -130,6 +116,9 @@ impl Agent {
         if self.swallow_left > 0 {
             self.swallow_left -= 1;
             return;
+        }
+        if self.faults.poison.as_deref().is_some_and(|mark| self.prompt.text().contains(mark)) {
+            return drop(self.prompt.take());
         }
         if self.prompt.continues() {
             return self.prompt.break_line();

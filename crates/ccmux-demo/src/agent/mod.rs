@@ -15,7 +15,6 @@ mod tool;
 mod turn;
 mod view;
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -26,6 +25,7 @@ use crate::dialog::Dialog;
 use crate::event::{Event, RunId};
 use crate::faults::Faults;
 use crate::hooks::HookRunner;
+use crate::journal::Journal;
 use crate::keys::KeyParser;
 use crate::paths::Paths;
 use crate::prompt_box::{Draft, PromptBox};
@@ -80,6 +80,7 @@ pub struct Agent {
     paths: Paths,
     hooks: HookRunner,
     events: Sender<Event>,
+    journal: Journal,
     state: StateFile,
     transcript: Transcript,
     session: String,
@@ -99,9 +100,11 @@ pub struct Agent {
     deaf_until: Option<Instant>,
     /// How long it freezes at the next paste.
     freeze: Duration,
-    /// The delays of dialogs behind the next pastes, and when the next one is due.
-    dialogs_after: VecDeque<Duration>,
+    /// A dialog opens by itself then: a fault switch.
     dialog_due: Option<Instant>,
+    /// That dialog takes keys from then on.
+    dialog_armed: Option<Instant>,
+    pasted_before: bool,
     /// Vim's NORMAL mode is on.
     normal_mode: bool,
     conversation: Conversation,
@@ -138,8 +141,9 @@ impl Agent {
             .after(opened.parent.clone(), opened.prompts);
         let state = StateFile::new(paths.state_file(std::process::id()), &paths.cwd, faults.state_file);
         let mut agent = Self {
-            hooks: HookRunner { hooks, times: faults.hook_runs, events: events.clone() },
+            hooks: HookRunner { hooks, runs: faults.hook_runs(), events: events.clone() },
             events,
+            journal: Journal::default(),
             state,
             transcript,
             session,
@@ -158,8 +162,9 @@ impl Agent {
             drop_left: faults.drop_paste,
             deaf_until: None,
             freeze: faults.freeze,
-            dialogs_after: faults.dialogs_after.iter().copied().collect(),
             dialog_due: None,
+            dialog_armed: None,
+            pasted_before: false,
             normal_mode: faults.vim,
             conversation: Conversation::default(),
             printed: 0,
@@ -178,6 +183,11 @@ impl Agent {
         };
         agent.show_head();
         agent
+    }
+
+    /// Writes a journal from now on.
+    pub fn keep(&mut self, journal: Journal) {
+        self.journal = journal;
     }
 
     /// Takes in what happened.
@@ -206,7 +216,6 @@ impl Agent {
         }
         self.hint = self.hint.filter(|(_, until)| now < *until);
         self.again = self.again.filter(|(_, until)| now < *until);
-        self.interrupt_paste(now);
         self.step_turn(now);
         self.remind(now);
         self.finish_tasks(now);
@@ -230,10 +239,11 @@ impl Agent {
             animation,
             idle,
             task,
+            self.dialog_due.filter(|due| *due > now),
+            self.faults.idle_redraw.map(|pause| now + pause),
             self.escape_since.map(|since| since + ESCAPE_WAIT),
             self.hint.map(|(_, until)| until),
             self.again.map(|(_, until)| until),
-            self.dialog_due,
             self.turn.as_ref().and_then(Turn::deadline),
             self.transcript.next_due(),
         ]

@@ -1,6 +1,6 @@
 //! Messages on their way: the gate is asked, a batch is injected, its flight followed to the receipt.
 
-use ccmux_wire::id::{BatchId, PromptId};
+use ccmux_wire::id::{BatchId, MessageId, PromptId};
 use ccmux_wire::receipt::Proof;
 
 use super::stash::Stash;
@@ -91,7 +91,7 @@ impl Supervisor {
             Outcome::Abandoned => {}
             Outcome::Absent { typed } => {
                 self.effects.push_back(Effect::RecordRequeued { batch, typed });
-                self.back_to_queue(flight.into_messages(), typed);
+                self.back_to_queue(flight.into_messages(), typed, now);
             }
         }
         self.outdate(now);
@@ -125,7 +125,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn back_to_queue(&mut self, messages: Vec<Message>, typed: bool) {
+    pub(super) fn back_to_queue(&mut self, messages: Vec<Message>, typed: bool, now: Now) {
         let alone = messages.len() == 1;
         for mut message in messages {
             if typed && alone && message.failures >= SPLIT_AFTER_FAILURES {
@@ -135,8 +135,30 @@ impl Supervisor {
                 continue;
             }
             message.failures += u32::from(typed);
-            self.queue.insert(message);
+            // A ttl is for what was never typed.
+            message.expires_at = message.expires_at.filter(|_| !typed);
+            self.queue.insert(message, now);
         }
+    }
+
+    /// One that was on its way to be recorded is not recorded, and must not come back.
+    pub(super) fn message_dropped(&mut self, message: MessageId) {
+        self.queue.remove(message);
+        self.flight.iter_mut().for_each(|flight| flight.forget(message));
+    }
+
+    /// What was not sent in its channel's time is not sent any more.
+    pub(super) fn expire(&mut self, now: Now) {
+        let expired = self.queue.take_expired(now.mono);
+        if expired.is_empty() {
+            return;
+        }
+        self.effects.extend(expired.iter().map(|message| Effect::RecordExpired { message: message.id }));
+        let what = match expired.len() {
+            1 => "a message was not sent within its channel's ttl".to_owned(),
+            many => format!("{many} messages were not sent within their channel's ttl"),
+        };
+        self.alert_about(AlertKind::Expired, &expired, what);
     }
 
     pub(super) fn advance_queue(&mut self, now: Now) {

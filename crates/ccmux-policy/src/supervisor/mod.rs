@@ -131,7 +131,9 @@ impl Supervisor {
             Event::AgentStarted { pid } => self.agent_started(pid, now),
             Event::AgentStartFailed { reason } => self.agent_start_failed(&reason, now),
             Event::AgentExited { pid, status } => self.agent_exited(pid, status, now),
-            Event::MessageAccepted(message) => self.queue.insert(message),
+            Event::MessageAccepted(message) => self.queue.insert(message, now),
+            Event::MessageDropped { message } => self.message_dropped(message),
+            Event::InboxLost => self.queue = Queue::default(),
             Event::BatchFound { batch, messages } => self.batch_found(batch, messages, now),
             Event::Session { session, origin, fact } => self.session_fact(session, origin, fact, now),
             Event::SessionSeen { session } => self.session_seen(&session),
@@ -174,7 +176,8 @@ impl Supervisor {
     pub fn next_deadline(&self) -> Option<Mono> {
         let breather = self.breather.as_ref().map(|breather| breather.until);
         let ended_early = self.ended_early.as_ref().map(|ended| ended.until);
-        [self.look_at, breather, ended_early, self.lifecycle.start_at(), self.turns.gives_up_at()]
+        let expires = self.queue.expires_at();
+        [self.look_at, breather, ended_early, expires, self.lifecycle.start_at(), self.turns.gives_up_at()]
             .into_iter()
             .flatten()
             .min()
@@ -191,6 +194,7 @@ impl Supervisor {
         }
         self.advance_turns(now);
         self.advance_flight(now);
+        self.expire(now);
         self.advance_ended_early(now);
         if self.flight.is_none() && !self.queue.is_empty() {
             self.advance_queue(now);

@@ -1,6 +1,6 @@
 //! What the policy believes, for people and programs.
 
-use ccmux_wire::id::SessionId;
+use ccmux_wire::id::{BatchId, SessionId};
 use ccmux_wire::status::StateWord;
 
 use super::Supervisor;
@@ -43,6 +43,8 @@ pub struct PolicyStatus {
     pub look_is_due: bool,
     /// The agent keeps ending at once.
     pub degraded: bool,
+    /// The batch on its way, be it uncertain already.
+    pub batch: Option<BatchId>,
 }
 
 impl Supervisor {
@@ -106,6 +108,7 @@ impl Supervisor {
             asked: self.times_asked,
             look_is_due: self.asked || self.pending_look.is_some(),
             degraded: self.lifecycle.is_degraded(),
+            batch: self.flight.as_ref().map(Flight::batch),
         }
     }
 

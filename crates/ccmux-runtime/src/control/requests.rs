@@ -1,4 +1,4 @@
-//! What the user's client asks: `send`, `status`, `why`, `screen`, and the older `broadcast`.
+//! What the user's client asks: `send`, `status`, `why`, `screen`, `inbox`, and the older `broadcast`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,15 @@ use ccmux_policy::{Event, PolicyStatus};
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::control::{BroadcastRequest, ErrorCode, Reply, SendRequest};
 use ccmux_wire::id::{MessageId, Seq};
+use ccmux_wire::inbox::{InboxMessage, InboxRequest, LIST_BY_DEFAULT};
 use ccmux_wire::receipt::{MessageState, Receipt};
-use ccmux_wire::status::{AgentStatus, ChannelStatus, McpStatus, Status, TmuxStatus, Why};
+use ccmux_wire::status::{AgentStatus, McpStatus, Status, TmuxStatus, Why};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::clock::unix_ms;
-use crate::inbox::{AcceptError, Inbox, NewMessage};
+use crate::inbox::{AcceptError, Inbox, InboxError, NewMessage, Selection};
+use crate::intake::ChannelBoard;
 use crate::mcp::Door;
 use crate::recorder::Recorder;
 use crate::screen::plain_text;
@@ -38,7 +40,7 @@ pub struct Answers<T> {
     /// The agent that runs.
     pub agent: watch::Receiver<Option<AgentNow>>,
     /// FIFOs.
-    pub channels: watch::Receiver<Vec<ChannelStatus>>,
+    pub channels: ChannelBoard,
     /// The latest events and orders.
     pub recorder: Recorder,
     /// Where the HTTP server is.
@@ -116,6 +118,23 @@ impl<T: Terminal> Answers<T> {
         self.turns.answer_text(seq).await.unwrap_or_default()
     }
 
+    /// Shows messages, puts some back, drops some.
+    pub async fn inbox(&self, request: InboxRequest) -> Reply {
+        let done = match request {
+            InboxRequest::List { state, channel, limit } => {
+                let limit = limit.unwrap_or(LIST_BY_DEFAULT);
+                self.inbox.select(Selection { state, channel, limit }).await
+            }
+            InboxRequest::Show { message } => self.inbox.show(message).await.map(|message| vec![message]),
+            InboxRequest::Retry { messages } => {
+                let on_the_way = self.policy.borrow().batch;
+                self.inbox.retry(messages, on_the_way).await
+            }
+            InboxRequest::Drop { messages } => self.inbox.drop_messages(messages).await,
+        };
+        messages_or_refusal(done)
+    }
+
     /// The daemon's state, from a look not older than a second where one can be taken.
     pub async fn status(&self) -> Reply {
         let policy = self.fresh_policy().await;
@@ -136,7 +155,8 @@ impl<T: Terminal> Answers<T> {
                 restarts: policy.restarts,
             },
             queue: self.inbox.queue(),
-            channels: self.channels.borrow().clone(),
+            channels: self.channels.subscribe().borrow().clone(),
+            refused_files: self.channels.refused_files(),
             subscribers: u32::try_from(self.turns.broadcast().subscribers()).unwrap_or(u32::MAX),
             degraded: self.degraded(policy),
             last_seq: (last_seq > Seq(0)).then_some(last_seq),
@@ -150,7 +170,8 @@ impl<T: Terminal> Answers<T> {
 
     /// What does not work now.
     fn degraded(&self, policy: &PolicyStatus) -> Vec<String> {
-        let parts = [("agent", policy.degraded), ("mcp", self.mcp.port().is_none())];
+        let disk = self.inbox.waits_for_disk() || self.channels.waits_for_disk();
+        let parts = [("agent", policy.degraded), ("mcp", self.mcp.port().is_none()), ("disk", disk)];
         parts.into_iter().filter(|(_, degraded)| *degraded).map(|(part, _)| part.to_owned()).collect()
     }
 
@@ -225,6 +246,16 @@ fn new_message(request: &SendRequest) -> Result<NewMessage, String> {
         meta: request.meta.clone(),
         ts_ms: unix_ms().0,
     })
+}
+
+fn messages_or_refusal(done: Result<Vec<InboxMessage>, InboxError>) -> Reply {
+    match done {
+        Ok(messages) => Reply { messages: Some(messages), ..Reply::ok() },
+        Err(error @ (InboxError::Unnamed(_) | InboxError::NotNow { .. })) => {
+            Reply::refused(ErrorCode::Rejected, error.to_string())
+        }
+        Err(error) => Reply::refused(ErrorCode::Internal, error.to_string()),
+    }
 }
 
 fn refused_message(error: &AcceptError) -> Reply {

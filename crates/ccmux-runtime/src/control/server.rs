@@ -153,6 +153,7 @@ impl<T: Terminal> Desk<T> {
             Request::Screen { ansi } => self.answers.screen(ansi).await,
             Request::Broadcast(shown) => self.answers.broadcast(shown),
             Request::Reload => self.reload().await,
+            Request::Inbox(request) => self.answers.inbox(request).await,
             Request::Hook(_) | Request::Subscribe(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
         }
     }

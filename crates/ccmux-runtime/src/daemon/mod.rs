@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -32,11 +33,13 @@ use crate::settings::Settings;
 use crate::settings::load::config_folder;
 use crate::tmux::VersionError;
 use crate::turns::TurnsError;
+use crate::turns::store::StoreError;
 use house::House;
 pub(crate) use house::{install_hook, tmux_settings};
 
-/// FIFOs are drained, connections closed, databases committed within that time.
-const STOPS_WITHIN: Duration = Duration::from_secs(4);
+/// FIFOs are drained and connections closed within that time. With what [`House::close`] may take it is less than the 5 s
+/// in which a daemon that is told to stop has ended, whoever holds a lock.
+const STOPS_WITHIN: Duration = Duration::from_millis(2500);
 
 /// What the daemon is started with.
 #[derive(Debug, Clone)]
@@ -140,6 +143,8 @@ impl DaemonError {
             Self::RuntimeDir(error) => error.exit_code(),
             Self::Tmux(_) | Self::Hook { .. } | Self::Plan(PlanError::NoProgram(_)) => 69,
             Self::Plan(PlanError::Settings(_)) | Self::Rules(_) => 78,
+            Self::Inbox(InboxError::Newer { .. } | InboxError::Refused { .. })
+            | Self::Turns(TurnsError::Store(StoreError::TooNew { .. })) => 73,
             Self::Inbox(_) | Self::Logs(_) | Self::Turns(_) | Self::Io { .. } => 1,
         }
     }
@@ -157,6 +162,7 @@ pub async fn run(
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     let _limit_on_files = fail_writes_over_the_limit()?;
+    allow_descriptors();
     let mut house = House::open(setting).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
     running.tasks.spawn(house.reloader().run(reload, shutdown.clone()));
@@ -170,6 +176,14 @@ pub async fn run(
     house.close().await;
     tracing::info!(event = "daemon.stopped");
     Ok(())
+}
+
+/// Every channel needs some; the soft limit (often 1024) is for programs that can't count further.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(errno) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(event = "daemon.few_descriptors", limit = limit.current, %errno);
+    }
 }
 
 /// A limit on the size of files (`ulimit -f`) makes a write fail, as a full disk does; without a handler it would end

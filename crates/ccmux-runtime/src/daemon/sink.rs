@@ -1,13 +1,10 @@
 //! The inbox as the place where FIFOs' bytes go. What it rejects is told to subscribers here.
 
-use std::time::Duration;
-
 use ccmux_policy::AlertKind;
 use ccmux_wire::channel::ChannelName;
-use tokio::time::sleep;
 
 use crate::inbox::{self, Inbox, InboxError};
-use crate::intake::{Ingested, QUIET, Sink, SinkError};
+use crate::intake::{Ingested, Sink, SinkError};
 use crate::turns::Turns;
 use crate::workers::speaker::alert;
 
@@ -19,17 +16,6 @@ pub struct InboxSink {
 }
 
 impl InboxSink {
-    /// The beginning of a message that came before the last daemon ended: accepted as it stands, unless more comes.
-    pub async fn finish_partial(self, channel: ChannelName) {
-        let Ok(before) = self.inbox.received(&channel).await else {
-            return;
-        };
-        sleep(QUIET + Duration::from_millis(500)).await;
-        if self.inbox.received(&channel).await.is_ok_and(|after| after == before) {
-            let _ = self.flush_quiet(&channel).await;
-        }
-    }
-
     async fn tell(&self, ingested: inbox::Ingested) -> Ingested {
         for rejected in ingested.rejected {
             let what = format!("a message on {} was rejected: {}", rejected.channel, rejected.reason);
@@ -46,6 +32,10 @@ fn sink_error(error: InboxError) -> SinkError {
 impl Sink for InboxSink {
     async fn start_offset(&self, channel: &ChannelName) -> Result<u64, SinkError> {
         self.inbox.received(channel).await.map_err(sink_error)
+    }
+
+    async fn has_partial(&self, channel: &ChannelName) -> Result<bool, SinkError> {
+        self.inbox.has_partial(channel).await.map_err(sink_error)
     }
 
     async fn ingest(

@@ -21,8 +21,8 @@ use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
-use crate::inbox::Inbox;
-use crate::intake::Registry;
+use crate::inbox::{Caretaker, Inbox};
+use crate::intake::{ChannelBoard, Registry};
 use crate::mcp::{McpServer, Tools};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
@@ -89,9 +89,10 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();
     start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
-    let channels = start_intake(house, &tasks, shutdown);
-    start_mcp(house, &tasks, channels.clone(), shutdown);
-    let desk = desk(house, policy_status, agent_now, channels, &recorder, on_the_way);
+    let board = start_intake(house, &tasks, shutdown);
+    start_caretaker(house, &tasks, shutdown);
+    start_mcp(house, &tasks, board.subscribe(), shutdown);
+    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
     let event_loop = EventLoop {
@@ -226,20 +227,25 @@ fn starter(
     }
 }
 
-fn start_intake(
-    house: &House,
-    tasks: &TaskTracker,
-    shutdown: &CancellationToken,
-) -> watch::Receiver<Vec<ChannelStatus>> {
+fn start_intake(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) -> ChannelBoard {
     let sink = InboxSink { inbox: house.inbox.inbox.clone(), turns: house.turns.turns.clone() };
-    for channel in &house.inbox.partials {
-        tokio::spawn(sink.clone().finish_partial(channel.clone()));
-    }
     let registry =
-        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone());
-    let channels = registry.channels();
+        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
+            .with_partials(house.inbox.partials.clone());
+    let board = registry.board();
     tasks.spawn(registry.run());
-    channels
+    board
+}
+
+/// Looks after the inbox's file, and tells what befalls it.
+fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    let Some(notices) = house.inbox.notices.take() else { return };
+    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let caretaker = Caretaker { inbox: inbox.clone(), notices, shutdown: shutdown.clone() };
+    tasks.spawn(caretaker.run(move |notice| {
+        let (inbox, turns) = (inbox.clone(), turns.clone());
+        async move { alert(&turns, &inbox, AlertKind::Damaged, None, Vec::new(), notice).await }
+    }));
 }
 
 /// The port is bound already: who connects before this waits a moment.
@@ -251,7 +257,14 @@ fn start_mcp(
 ) {
     let Some(bound) = house.mcp_bound.take() else { return };
     let dir = house.runtime_dir.path().to_owned();
-    let outlets = Outlets::new(dir, house.setting.settings.outlets(), channels, shutdown.clone());
+    let settings = &house.setting.settings;
+    let outlets = Outlets::with_policies(
+        dir,
+        settings.outlets(),
+        settings.outlet_policies(),
+        channels,
+        shutdown.clone(),
+    );
     let server = McpServer {
         door: house.mcp.0.clone(),
         bound,
@@ -267,7 +280,7 @@ fn desk(
     house: &House,
     policy: watch::Receiver<PolicyStatus>,
     agent: watch::Receiver<Option<AgentNow>>,
-    channels: watch::Receiver<Vec<ChannelStatus>>,
+    board: ChannelBoard,
     recorder: &Recorder,
     on_the_way: OnTheWay,
 ) -> Arc<Desk<Tmux>> {
@@ -279,7 +292,7 @@ fn desk(
             terminal: Arc::clone(&house.terminal),
             policy,
             agent,
-            channels,
+            channels: board,
             recorder: recorder.clone(),
             mcp: house.mcp.0.clone(),
             tmux: TmuxStatus {
@@ -394,7 +407,7 @@ mod tests {
     async fn a_batch_left_in_flight_is_remembered_as_it_was_pasted() {
         let dir = tempfile::tempdir().unwrap();
         let texts = || Texts {
-            normalise: Arc::new(str::to_owned),
+            normalise: Arc::new(|_, text| text.to_owned()),
             measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
         };
         let open = || {

@@ -42,13 +42,23 @@ pub(super) struct Feed<S> {
     errand: Option<Errand>,
     /// When what is pending is accepted as it stands.
     quiet_at: Option<Instant>,
+    /// Silence before that says nothing: the bytes that would break it can't be moved.
+    no_quiet_before: Instant,
     trouble: Trouble,
 }
 
 impl<S: Sink> Feed<S> {
-    /// Goes on behind what the sink has taken.
-    pub(super) fn new(channel: ChannelName, sink: Arc<S>, received: u64, trouble: Trouble) -> Self {
-        Self { channel, sink, received, errand: None, quiet_at: None, trouble }
+    /// Goes on behind what the sink has taken; `pending`: it holds something unfinished.
+    pub(super) fn new(
+        channel: ChannelName,
+        sink: Arc<S>,
+        received: u64,
+        pending: bool,
+        trouble: Trouble,
+    ) -> Self {
+        let now = Instant::now();
+        let quiet_at = pending.then(|| now + QUIET);
+        Self { channel, sink, received, errand: None, quiet_at, no_quiet_before: now, trouble }
     }
 
     /// How far the sink is.
@@ -81,19 +91,26 @@ impl<S: Sink> Feed<S> {
             }
             None if self.trouble.pauses() => self.trouble.pause_over().await,
             None => {
-                at(self.quiet_at).await;
+                at(self.quiet_at.map(|quiet_at| quiet_at.max(self.no_quiet_before))).await;
                 self.flush();
             }
         }
     }
 
+    /// Bytes may wait that are moved then at the earliest: what is unfinished waits for them.
+    pub(super) fn expect_more_at(&mut self, instant: Instant) {
+        self.no_quiet_before = self.no_quiet_before.max(instant + QUIET);
+    }
+
     /// What is unfinished will not be finished.
     pub(super) fn end_quiet(&mut self) {
+        self.no_quiet_before = Instant::now();
         self.quiet_at = self.quiet_at.map(|_| Instant::now());
     }
 
     /// What is unfinished, by this daemon or an earlier one, will not be finished.
     pub(super) fn end_line(&mut self) {
+        self.no_quiet_before = Instant::now();
         self.quiet_at = Some(Instant::now());
     }
 

@@ -37,6 +37,7 @@ use super::fifo::OpenFifo;
 use super::log::{IntakeLog, IntakeLogs, LogError, SEGMENT};
 use super::sink::Sink;
 use super::trouble::Trouble;
+use crate::disk::is_full;
 use crate::readable::Readable;
 
 /// Bytes that may have left the FIFO before the sink took them.
@@ -120,11 +121,11 @@ impl<S: Sink> FifoReader<S> {
         let mut trouble = Trouble::none(&self.channel, &self.board);
         loop {
             match self.try_open().await {
-                Ok((log, received)) => {
+                Ok((log, received, pending)) => {
                     trouble.over();
                     let (channel, behind) = (&self.channel, log.end().saturating_sub(received));
                     tracing::info!(event = "channel.opened", %channel, offset = received, behind);
-                    return Some(self.stream(log, received));
+                    return Some(self.stream(log, received, pending));
                 }
                 Err(error) => trouble.met(&error),
             }
@@ -135,17 +136,19 @@ impl<S: Sink> FifoReader<S> {
         }
     }
 
-    async fn try_open(&self) -> Result<(IntakeLog, u64), String> {
+    async fn try_open(&self) -> Result<(IntakeLog, u64, bool), String> {
         let received = self.sink.start_offset(&self.channel).await;
         let received = received.map_err(|error| error.to_string())?;
+        let pending = self.sink.has_partial(&self.channel).await;
+        let pending = pending.map_err(|error| error.to_string())?;
         let log = self.logs.open(&self.channel, received);
-        Ok((log.map_err(|error| error.to_string())?, received))
+        Ok((log.map_err(|error| error.to_string())?, received, pending))
     }
 
-    fn stream(self, log: IntakeLog, received: u64) -> Stream<S> {
+    fn stream(self, log: IntakeLog, received: u64, pending: bool) -> Stream<S> {
         let trouble = || Trouble::none(&self.channel, &self.board);
         Stream {
-            feed: Feed::new(self.channel.clone(), self.sink, received, trouble()),
+            feed: Feed::new(self.channel.clone(), self.sink, received, pending, trouble()),
             disk: trouble(),
             log,
             full: Full::No,
@@ -204,11 +207,17 @@ impl<S: Sink> Stream<S> {
 
     fn appended(&mut self, moved: io::Result<usize>) {
         match moved {
-            Ok(_) => self.disk.over(),
+            Ok(_) => {
+                self.disk.over();
+                self.board.disk.took();
+            }
             Err(error) => {
+                self.board.disk.failed(is_full(&error));
                 self.disk.met(&format!("the intake log can't be written: {error}"));
                 self.log.seal();
                 self.log.forget(self.feed.received());
+                // The rest of a line may be what can't be moved.
+                self.feed.expect_more_at(self.disk.again_at().unwrap_or_else(Instant::now));
             }
         }
     }

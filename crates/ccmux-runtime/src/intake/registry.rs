@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
-use ccmux_wire::status::{ChannelStatus, Direction};
+use ccmux_wire::status::{ChannelStatus, Direction, RefusedFile};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout_at};
@@ -48,6 +48,8 @@ pub struct Registry<S> {
     /// Readers whose FIFO has gone and which may still be draining it.
     draining: HashMap<ChannelName, JoinHandle<()>>,
     adoption: Adoption,
+    /// Channels of which an earlier daemon left the beginning of a message.
+    partials: Vec<ChannelName>,
     /// Whether logs of channels without a FIFO were taken up.
     leftovers_taken: bool,
     /// What was logged as refused.
@@ -76,6 +78,7 @@ impl<S: Sink> Registry<S> {
     pub fn new(dir: Arc<RuntimeDir>, sink: Arc<S>, logs: IntakeLogs, shutdown: CancellationToken) -> Self {
         Self {
             adoption: Adoption::new(dir.path(), logs.clone()),
+            partials: Vec::new(),
             leftovers_taken: false,
             dir,
             sink,
@@ -89,9 +92,19 @@ impl<S: Sink> Registry<S> {
         }
     }
 
+    /// Channels of which something is unfinished: accepted as it stands if the FIFO has gone meanwhile.
+    pub fn with_partials(self, partials: Vec<ChannelName>) -> Self {
+        Self { partials, ..self }
+    }
+
     /// The list of channels, as it changes.
     pub fn channels(&self) -> watch::Receiver<Vec<ChannelStatus>> {
         self.board.subscribe()
+    }
+
+    /// That list, and what else is shown of the directory.
+    pub fn board(&self) -> ChannelBoard {
+        self.board.clone()
     }
 
     /// Looks whenever something changed, until shutdown; then drains every FIFO, at most 2 s.
@@ -192,6 +205,7 @@ impl<S: Sink> Registry<S> {
         self.adoption.forget(|name| is_file(name) || hidden.iter().any(|file| file == name));
         let listed: BTreeSet<(&ChannelName, Direction)> = found.iter().filter_map(Found::listed).collect();
         self.board.retain(|name, direction| listed.contains(&(name, direction)));
+        self.board.set_refused(found.iter().filter_map(Found::refused_name).collect());
     }
 
     fn take_up(&mut self, file: &Found) {
@@ -275,7 +289,9 @@ impl<S: Sink> Registry<S> {
         match self.logs.channels() {
             Ok(channels) => {
                 self.leftovers_taken = true;
-                channels.iter().for_each(|channel| self.take_up_log(channel));
+                let left: BTreeSet<_> =
+                    channels.into_iter().chain(std::mem::take(&mut self.partials)).collect();
+                left.iter().for_each(|channel| self.take_up_log(channel));
             }
             Err(error) => tracing::error!(event = "intake_log.unread", %error),
         }
@@ -355,6 +371,12 @@ impl Found {
             FileRole::In(name) => Some(name),
             _ => None,
         }
+    }
+
+    /// One that can't be listed as a channel: its name is none.
+    fn refused_name(&self) -> Option<RefusedFile> {
+        let FileRole::Refused(why) = &self.role else { return None };
+        Some(RefusedFile { file: self.file_name.clone(), state: format!("refused: {why}") })
     }
 
     /// How it stands on the board.

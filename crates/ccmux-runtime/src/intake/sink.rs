@@ -23,6 +23,9 @@ pub trait Sink: Send + Sync + 'static {
     /// How many bytes of the channel were taken over all times: where the next ones begin.
     fn start_offset(&self, channel: &ChannelName) -> impl Future<Output = Result<u64, SinkError>> + Send;
 
+    /// Whether something of the channel is unfinished, from an earlier daemon.
+    fn has_partial(&self, channel: &ChannelName) -> impl Future<Output = Result<bool, SinkError>> + Send;
+
     /// Takes bytes that begin at `offset` of the channel's stream. Returns only when they are safe, and, if the queue
     /// is full, not before there is room: nothing more is read until then. After an error the same call comes again.
     fn ingest(

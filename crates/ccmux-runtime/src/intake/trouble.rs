@@ -45,6 +45,11 @@ impl Trouble {
         }
     }
 
+    /// When it is tried again, while it pauses.
+    pub(super) fn again_at(&self) -> Option<Instant> {
+        self.again_at
+    }
+
     pub(super) fn pauses(&self) -> bool {
         self.again_at.is_some()
     }

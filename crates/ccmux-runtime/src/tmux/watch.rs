@@ -21,6 +21,8 @@ use crate::terminal::{PaneNews, TerminalError};
 
 /// Pauses between mounts that fail.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// The longest pause after a mount that succeeded: a pane that is silent must not be lost for longer (fault 18).
+const MOUNTED_PAUSE: Duration = Duration::from_secs(4);
 
 /// Follows the pane until nobody listens.
 #[derive(Debug)]
@@ -76,6 +78,7 @@ impl Watcher<'_> {
                         pause = PAUSES.0;
                         continue;
                     }
+                    pause = pause.min(MOUNTED_PAUSE);
                 }
                 Err(error) => tracing::debug!(event = "pane.not_watched", %error),
             }

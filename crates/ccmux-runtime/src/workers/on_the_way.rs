@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ccmux_policy::UnixMs;
 use ccmux_wire::id::BatchId;
 
 use crate::prompt::same_prompt;
@@ -26,11 +27,18 @@ pub struct TextOnTheWay {
 
 /// All of them, oldest first. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct OnTheWay(Arc<Mutex<Vec<TextOnTheWay>>>);
+pub struct OnTheWay {
+    texts: Arc<Mutex<Vec<TextOnTheWay>>>,
+    entered: Arc<Mutex<Option<(BatchId, UnixMs)>>>,
+}
 
 impl OnTheWay {
     fn texts(&self) -> MutexGuard<'_, Vec<TextOnTheWay>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entered(&self) -> MutexGuard<'_, Option<(BatchId, UnixMs)>> {
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A batch is about to be pasted.
@@ -41,6 +49,16 @@ impl OnTheWay {
             texts.remove(0);
         }
         texts.push(text);
+    }
+
+    /// Enter was pressed for a batch; one at a time is on its way there.
+    pub fn note_entered(&self, batch: BatchId, at: UnixMs) {
+        *self.entered() = Some((batch, at));
+    }
+
+    /// When Enter was last pressed for a batch, if this daemon did it.
+    pub fn entered_at(&self, batch: BatchId) -> Option<UnixMs> {
+        self.entered().filter(|(entered, _)| *entered == batch).map(|(_, at)| at)
     }
 
     /// A batch has its receipt, or was taken back.

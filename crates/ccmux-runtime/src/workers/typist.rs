@@ -1,6 +1,7 @@
 //! Looks at the screen and types, on orders only, one thing after the other.
 //!
-//! It types nothing without a guard that the terminal itself checks, and never presses a key that no order named.
+//! It types nothing without a guard that the terminal itself checks, nothing for a pane whose process is a shell, and never
+//! presses a key that no order named.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::on_the_way::{NotUnderstood, OnTheWay, PutAway};
 use super::starter::AgentNow;
+use crate::agent::process::is_shell;
 use crate::clock::unix_ms;
 use crate::inbox::Inbox;
 use crate::prompt::pieces;
@@ -84,7 +86,12 @@ impl<T: Terminal> Typist<T> {
         if capture.pane.dead.is_some() {
             return Err(TerminalError::NoPane("the pane's process has ended".into()));
         }
-        let screen = classify(&self.rules.rules(), &capture.text);
+        let mut screen = classify(&self.rules.rules(), &capture.text);
+        // An `agent.command` that is a shell script, or that became a shell: whatever the screen still shows, the pane's
+        // process would run what is typed.
+        if is_shell(capture.pane.pid) {
+            screen.class = ScreenClass::Shell;
+        }
         if matches!(screen.class, ScreenClass::Unknown | ScreenClass::Shell) {
             self.not_understood.remember(&capture.text);
         }
@@ -217,6 +224,7 @@ impl<T: Terminal> Typist<T> {
             // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => {
                 tracing::info!(event = "batch.entered", %batch);
+                self.on_the_way.note_entered(batch, unix_ms());
                 Event::EnterPressed { batch }
             }
             Ok(Typed::Refused(reason)) => Event::EnterRefused { batch, reason },

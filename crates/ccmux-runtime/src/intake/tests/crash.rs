@@ -4,9 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::log::contents;
 use super::*;
-use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
 
 #[tokio::test]
 async fn what_the_inbox_did_not_take_is_taken_after_the_restart() {
@@ -60,45 +58,42 @@ async fn a_reader_that_waits_for_the_inbox_shows_it() {
     house.opened("default").await;
 }
 
+#[tokio::test]
+async fn the_beginning_of_a_line_that_an_earlier_daemon_took_is_finished_or_waits_for_quiet() {
+    let place = Place::new(Semaphore::MAX_PERMITS);
+    let house = place.open();
+    drop(patient_writer(&house.path("in")).await);
+    let mut open = File::options().read(true).write(true).open(house.path("in")).unwrap();
+    open.write_all(b"half").unwrap();
+    house.sink.holds("half").await;
+    assert!(house.close().await.is_empty(), "nobody flushes it at shutdown");
+    let house = place.open();
+    let started = Instant::now();
+    assert_eq!(house.sink.texts(1).await, ["half"]);
+    assert!(started.elapsed() >= QUIET - Duration::from_millis(100), "{:?}", started.elapsed());
+    open.write_all(b"an").unwrap();
+    house.sink.holds("an").await;
+    house.close().await;
+    open.write_all(b"other\n").unwrap();
+    assert_eq!(place.open().sink.texts(2).await, ["half", "another"]);
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_line_is_accepted_at_once_where_its_fifo_has_gone() {
+    let place = Place::new(Semaphore::MAX_PERMITS);
+    let house = place.open();
+    write(house.make("in.x"), "half").await;
+    house.sink.holds("half").await;
+    let fifo = house.path("in.x");
+    house.close().await;
+    fs::remove_file(fifo).unwrap();
+    let house = House::with_partials(&place, vec!["x".parse().unwrap()]);
+    assert_eq!(house.sink.texts(1).await, ["half"]);
+}
+
 const CHILD_DIR: &str = "CCMUX_TEST_INTAKE_DIR";
 const CHANNELS: usize = 50;
 const EACH: usize = 200;
-
-/// The inbox as the daemon uses it.
-struct InboxSink(Inbox);
-
-fn refused(error: impl ToString) -> SinkError {
-    SinkError(error.to_string())
-}
-
-impl Sink for InboxSink {
-    async fn start_offset(&self, channel: &ChannelName) -> Result<u64, SinkError> {
-        self.0.received(channel).await.map_err(refused)
-    }
-
-    async fn ingest(
-        &self,
-        channel: &ChannelName,
-        offset: u64,
-        bytes: Vec<u8>,
-    ) -> Result<Ingested, SinkError> {
-        let ingested = self.0.ingest(channel, offset, bytes).await.map_err(refused)?;
-        Ok(Ingested { pending: ingested.pending })
-    }
-
-    async fn flush_quiet(&self, channel: &ChannelName) -> Result<(), SinkError> {
-        self.0.flush_quiet(channel).await.map(|_| ()).map_err(refused)
-    }
-}
-
-fn open_inbox(dir: &std::path::Path) -> inbox::Opened {
-    let texts =
-        Texts { normalise: Arc::new(str::to_owned), measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }) };
-    let settings = InboxSettings { queue_messages: 100_000, ..InboxSettings::default() };
-    let (events, mut heard) = tokio::sync::mpsc::channel(16);
-    tokio::spawn(async move { while heard.recv().await.is_some() {} });
-    Inbox::open(&dir.join("inbox.db"), settings, texts, events).unwrap()
-}
 
 /// Run by the next test in a process of its own, which it kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,8 +102,11 @@ async fn a_child_reads_fifos_until_it_is_killed() {
         return;
     };
     let runtime_dir = Arc::new(RuntimeDir::claim(&dir.join("ccmux")).unwrap());
-    let sink = Arc::new(InboxSink(open_inbox(&dir).inbox));
-    let logs = IntakeLogs::new(dir.join("intake"));
+    let (inbox, mut events) = open_inbox(&dir);
+    tokio::spawn(async move { while events.recv().await.is_some() {} });
+    let sink = Arc::new(InboxSink(inbox));
+    // Small files: one is ended, and removed, all the time.
+    let logs = IntakeLogs::new(dir.join("intake")).with_segments_of(8 * 1024);
     Registry::new(runtime_dir, sink, logs, CancellationToken::new()).run().await;
 }
 

@@ -66,6 +66,27 @@ async fn a_limit_on_files_keeps_bytes_in_the_pipe() {
     house.opened("default").await;
 }
 
+/// The disk took the beginning of a line and not its end: silence says nothing then.
+#[tokio::test]
+async fn half_a_line_waits_while_the_rest_cannot_be_moved() {
+    if !is_child("half_a_line_waits_while_the_rest_cannot_be_moved") {
+        return;
+    }
+    let kind = tokio::signal::unix::SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32);
+    let _handled = tokio::signal::unix::signal(kind).unwrap();
+    let mut house = House::open();
+    let mut open = patient_writer(&house.path("in")).await;
+    open.write_all(b"half").unwrap();
+    house.sink.holds("half").await;
+    let old = limit(Resource::Fsize, Some(0));
+    open.write_all(b" and the rest\n").unwrap();
+    house.state("default", Direction::In, stalled("File too large")).await;
+    let early = timeout(QUIET + Duration::from_secs(1), house.sink.wait_for(1)).await;
+    assert!(early.is_err(), "{early:?} was accepted, and the rest was in the pipe");
+    limit(Resource::Fsize, old);
+    assert_eq!(house.sink.texts(1).await, ["half and the rest"]);
+}
+
 #[tokio::test]
 async fn a_process_without_descriptors_loses_nothing() {
     if !is_child("a_process_without_descriptors_loses_nothing") {

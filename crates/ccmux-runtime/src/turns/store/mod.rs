@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 pub use self::file::StoreError;
 use super::broadcast::{Line, LineKind};
 use super::transcript::{Cursor, TurnBody};
+use crate::database_file::is_damage;
 
 /// The database's file name in the state directory.
 pub const FILE_NAME: &str = "turns.db";
@@ -54,7 +55,7 @@ impl Store {
     /// If it can't be used nor replaced.
     pub fn open(path: &Path, now: i64) -> Result<(Self, Option<PathBuf>), StoreError> {
         match Self::open_sound(path) {
-            Err(StoreError::Sqlite { source, .. }) if file::is_damage(&source) => {
+            Err(StoreError::Sqlite { source, .. }) if is_damage(&source) => {
                 let aside = file::move_aside(path, now)?;
                 let store = Self::open_sound(path)?;
                 // The old numbers are lost; Unix seconds are beyond them.

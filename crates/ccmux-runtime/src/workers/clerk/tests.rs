@@ -35,7 +35,7 @@ struct Desk {
 
 fn inbox(dir: &TempDir, events: mpsc::Sender<Event>) -> Inbox {
     let texts = Texts {
-        normalise: Arc::new(str::to_owned),
+        normalise: Arc::new(|_, text| text.to_owned()),
         measure: Arc::new(|_, content| Size { bytes: content.len() as u64, rows: 1 }),
     };
     let settings = InboxSettings { busy_limit: Duration::from_millis(20), ..InboxSettings::default() };
