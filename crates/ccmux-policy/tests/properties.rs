@@ -193,8 +193,8 @@ impl World {
 
     /// The inbox lets go only of what is not in flight.
     fn drop_one(&mut self, nth: u8) {
-        let waiting = self.places.iter_mut().filter(|(_, place)| **place == Place::Waiting);
-        let Some((id, place)) = waiting.skip(nth.into()).next() else { return };
+        let mut waiting = self.places.iter_mut().filter(|(_, place)| **place == Place::Waiting);
+        let Some((id, place)) = waiting.nth(nth.into()) else { return };
         *place = Place::Failed;
         let message = MessageId(*id);
         self.tell(Event::MessageDropped { message });
