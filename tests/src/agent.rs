@@ -39,6 +39,23 @@ impl House {
         pid
     }
 
+    /// A second agent in a window of its own: the program, the arguments and the variables of the owned one, with or without
+    /// its token. Its pane.
+    pub fn another_agent(&self, with_token: bool) -> String {
+        let read = |name: &str| fs::read(format!("/proc/{}/{name}", self.agent_pid())).unwrap();
+        let split = |bytes: Vec<u8>| {
+            let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+            parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect::<Vec<_>>()
+        };
+        let mut command = vec!["env".to_owned(), "-i".to_owned()];
+        let variables = split(read("environ")).into_iter();
+        command.extend(variables.filter(|entry| with_token || !entry.starts_with("CCMUX_SESSION_TOKEN=")));
+        command.extend(split(read("cmdline")));
+        let proj = self.proj();
+        let window = ["new-window", "-d", "-P", "-F", "#{pane_id}", "-c", proj.to_str().unwrap()];
+        self.tmux(&[&window[..], &command.iter().map(String::as_str).collect::<Vec<_>>()].concat())
+    }
+
     /// Processes in all panes of the house's server.
     pub fn pane_pids(&self) -> Vec<i32> {
         self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"])
@@ -75,10 +92,17 @@ impl House {
 
     /// Prompts that the agent took, in order: what its transcripts hold as the user's words.
     pub fn prompts(&self) -> Vec<String> {
-        let is_prompt =
-            |line: &Value| line["type"] == "user" && line["isMeta"] != true && line["isSidechain"] != true;
-        let lines = self.transcript().into_iter().filter(is_prompt);
+        let lines = self.prompt_lines().into_iter();
         lines.filter_map(|line| line["message"]["content"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// The lines of the transcripts that are prompts.
+    pub fn prompt_lines(&self) -> Vec<Value> {
+        let is_prompt = |line: &Value| {
+            let (meta, sidechain) = (line["isMeta"] == true, line["isSidechain"] == true);
+            line["type"] == "user" && !meta && !sidechain && line["message"]["content"].is_string()
+        };
+        self.transcript().into_iter().filter(is_prompt).collect()
     }
 
     /// The prompts, once there are `count`.

@@ -89,7 +89,14 @@ impl Human<'_> {
 
     /// Types a text.
     pub fn types(&self, text: &str) {
-        self.sends(&["-l", "--", text]);
+        // A `;` at the end of an argument would end tmux's command.
+        let literal = text.strip_suffix(';').map_or_else(|| text.to_owned(), |head| format!("{head}\\;"));
+        self.sends(&["-l", "--", &literal]);
+    }
+
+    /// Pastes a text, bracketed, as a terminal does.
+    pub fn pastes(&self, text: &str) {
+        self.types(&format!("\u{1b}[200~{}\u{1b}[201~", text.replace('\n', "\r")));
     }
 
     /// Presses a key by tmux's name of it.

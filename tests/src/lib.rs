@@ -6,8 +6,10 @@
 //! | [`house`] | a temporary directory with a home, a tmux server and a daemon; ends with everything in it |
 //! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
 //! | [`doors`] | FIFOs and subscribers of a house |
+//! | [`inbox`] | what the inbox holds |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
+//! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
 //! Knows the contract and ccmux-wire, none of the daemon's insides. A test of a line in a FIFO:
@@ -28,7 +30,9 @@ pub mod claude;
 pub mod doors;
 pub mod house;
 pub mod human;
+pub mod inbox;
 pub mod patience;
+pub mod proof;
 
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};

@@ -30,6 +30,15 @@ pub fn wait_for<T>(limit: Duration, what: &str, fact: impl FnMut() -> Option<T>)
     wait_at_most(limit, fact).unwrap_or_else(|| panic!("waited {} s in vain for {what}", limit.as_secs()))
 }
 
+/// Runs the same test for many cases at the same time: most of it is waiting.
+pub fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| test(case));
+        }
+    });
+}
+
 /// Watches for `window` that nothing of the kind happens; panics with what did.
 pub fn stays_quiet(window: Duration, what: &str, mut happened: impl FnMut() -> Option<String>) {
     if let Some(found) = wait_at_most(window, &mut happened) {

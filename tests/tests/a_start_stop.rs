@@ -12,14 +12,16 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use ccmux_tests::House;
+use ccmux_tests::doors::text_of;
 use ccmux_tests::house::is_alive;
-use ccmux_tests::patience::stays_quiet;
+use ccmux_tests::patience::{at_once, stays_quiet};
 use ccmux_wire::status::StateWord;
 
 fn mode(path: impl AsRef<Path>) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
 
+/// Acceptance A1.
 #[test]
 fn a1_a_first_start_makes_closed_doors_and_is_ready_within_ten_seconds() {
     let house = House::builder().build();
@@ -42,6 +44,8 @@ fn a1_a_first_start_makes_closed_doors_and_is_ready_within_ten_seconds() {
     assert!(status.session.is_some(), "the session was not bound");
 }
 
+/// Acceptance A1. Field fault 36.
+/// Field fault 36. Acceptance A1.
 #[test]
 fn a1_f36_a_session_with_a_longer_name_is_not_taken_for_ours() {
     let house = House::builder().build();
@@ -59,6 +63,31 @@ fn a1_f36_a_session_with_a_longer_name_is_not_taken_for_ours() {
     }
 }
 
+/// Acceptance A1. Hooks of the user that split, select and fail, in the file that tmux reads by itself.
+#[test]
+fn a1_a_nasty_tmux_conf_keeps_the_agent_in_a_pane_of_its_own() {
+    let hooks = "set-hook -g after-new-session 'split-window -h \"cat >> $HOME/theirs\"; select-pane -R; kill-pane -t %99'\n\
+                 set-hook -g after-respawn-pane 'kill-pane -t %99'\nset -g base-index 1\n\
+                 set -g destroy-unattached on\nset -g no-such-option on\n";
+    let house = House::builder().file("home/.tmux.conf", hooks, 0o600).ready();
+    let ours = house.status().agent.pid;
+    assert_eq!(house.pane_pids().len(), 2, "the user's pane is missing");
+    house.send("answered", "say: into the agent's pane");
+    house.wait_for_prompt("into the agent's pane");
+    let pane = house.tmux(&["list-panes", "-a", "-F", "#{pane_pid} #{pane_id}"]);
+    let pane =
+        pane.lines().find_map(|line| line.strip_prefix(&format!("{} ", ours.unwrap()))).unwrap().to_owned();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(ours.unwrap()), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+    house.wait_until("another agent", || house.status().agent.pid.is_some_and(|pid| Some(pid) != ours));
+    house.wait_ready();
+    house.send("answered", "say: and into the next one's");
+    let now = house.tmux(&["list-panes", "-a", "-F", "#{pane_id} #{pane_pid}"]);
+    assert!(now.contains(&format!("{pane} {}", house.status().agent.pid.unwrap())), "{now}");
+    assert_eq!(fs::read_to_string(house.home().join("theirs")).unwrap_or_default(), "");
+}
+
+/// Acceptance A2.
 #[test]
 fn a2_a_second_start_names_the_pid_and_disturbs_nothing() {
     let house = House::builder().ready();
@@ -73,6 +102,7 @@ fn a2_a_second_start_names_the_pid_and_disturbs_nothing() {
     house.wait_for_prompt("still here");
 }
 
+/// Acceptance A3.
 #[test]
 fn a3_a_killed_daemon_adopts_the_agent_and_doubles_nothing() {
     let house = House::builder().ready();
@@ -97,6 +127,7 @@ fn a3_a_killed_daemon_adopts_the_agent_and_doubles_nothing() {
     assert_eq!(house.status().agent.restarts, 0);
 }
 
+/// Acceptance A3.
 #[test]
 fn a3_a_daemon_killed_while_a_batch_is_typed_neither_loses_nor_doubles_it() {
     for after_ms in [0, 20, 60, 110, 160, 250] {
@@ -113,6 +144,7 @@ fn a3_a_daemon_killed_while_a_batch_is_typed_neither_loses_nor_doubles_it() {
     }
 }
 
+/// Acceptance A4.
 #[test]
 fn a4_what_happened_while_the_daemon_was_down_is_caught_up() {
     let house = House::builder().ready();
@@ -141,6 +173,7 @@ fn a4_what_happened_while_the_daemon_was_down_is_caught_up() {
     assert_eq!(answered, ["t", "t"], "{:?}", turns.turns());
 }
 
+/// Acceptance A5.
 #[test]
 fn a5_a_dialog_that_is_open_at_a_restart_is_seen_and_left_alone() {
     let house = House::builder().ready();
@@ -161,6 +194,28 @@ fn a5_a_dialog_that_is_open_at_a_restart_is_seen_and_left_alone() {
     house.wait_for_prompt("say: later");
 }
 
+/// Acceptance A5.
+#[test]
+fn a5_a_dialog_at_a_restart_is_seen_from_the_screen_alone_in_both_renderers() {
+    at_once(["", "classic"], |renderer| {
+        let house = House::builder()
+            .agent("CCMUX_DEMO_STATE_FILE", "off")
+            .agent("CCMUX_DEMO_RENDERER", renderer)
+            .ready();
+        house.write("in.t", "perm: touch APPROVED\n");
+        house.wait_for_screen("Do you want to proceed?");
+        house.kill9();
+        house.start();
+        house.write("in.t", "say: later\n");
+        house.is_left_alone("closed: dialog: ");
+        assert_eq!(house.state(), Some(StateWord::Dialog));
+        house.send_keys(&["Escape"]);
+        house.wait_for_prompt("say: later");
+        assert!(!house.proj().join("APPROVED").exists(), "the dialog was answered");
+    });
+}
+
+/// Acceptance A6.
 #[test]
 fn a6_sigterm_ends_everything_but_the_agent() {
     let house = House::builder().ready();
@@ -181,6 +236,7 @@ fn a6_sigterm_ends_everything_but_the_agent() {
     assert_eq!(house.agent_pid(), agent);
 }
 
+/// Acceptance A6.
 #[test]
 fn a6_stop_agent_on_exit_ends_the_agent_too() {
     let house = House::builder().settings("stop_agent_on_exit = true\n").ready();
@@ -189,6 +245,7 @@ fn a6_stop_agent_on_exit_ends_the_agent_too() {
     house.wait_until("the agent's end", || !is_alive(agent));
 }
 
+/// Acceptance A6.
 #[test]
 fn a6_a_batch_in_flight_at_sigterm_is_delivered_once() {
     for after_ms in [0, 40, 90, 130, 200] {
@@ -202,6 +259,77 @@ fn a6_a_batch_in_flight_at_sigterm_is_delivered_once() {
         house.wait_until("an empty queue", || house.status().queue.messages == 0);
         house.gets_no_more_than(1);
     }
+}
+
+/// A lock on a database as another program's transaction holds it: in WAL mode, on byte 120 of the `-shm` file.
+fn write_lock(house: &House, database: &str) -> fs::File {
+    let path = house.state_dir().join(format!("{database}-shm"));
+    let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let lock = nix::libc::flock {
+        l_type: nix::libc::F_WRLCK as i16,
+        l_whence: nix::libc::SEEK_SET as i16,
+        l_start: 120,
+        l_len: 1,
+        l_pid: 0,
+    };
+    nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_SETLKW(&lock)).unwrap();
+    file
+}
+
+/// Acceptance A6.
+#[test]
+fn a6_a_daemon_whose_databases_are_locked_ends_within_five_seconds_and_loses_nothing() {
+    at_once([&["inbox.db"][..], &["turns.db"], &["inbox.db", "turns.db"]], |databases| {
+        let house = House::builder().ready();
+        house.write("in.t", "slow: 1\n");
+        house.wait_for_prompt("slow: 1");
+        house.wait_until("the receipt", || !house.log_events("batch.delivered").is_empty());
+        // Copy mode holds what comes next, so that it is not under way at the stop.
+        house.tmux(&["copy-mode", "-t", "=ccmux:"]);
+        let locks: Vec<fs::File> = databases.iter().map(|database| write_lock(&house, database)).collect();
+        // A turn to be stored, and a message to be accepted: one or both hang now.
+        house.wait_until("the turn's end", || {
+            house.transcript().iter().any(|line| line["subtype"] == "turn_duration")
+        });
+        house.write("in.t", "say: written under the lock\n");
+        stays_quiet(Duration::from_millis(500), "the lock held nobody", || {
+            let both = house.log_events("message.accepted").len() > 1
+                && !house.log_events("turn.published").is_empty();
+            both.then(String::new)
+        });
+        let begun = Instant::now();
+        let status = house.stop();
+        println!("{databases:?}: ended after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{databases:?}: {:?}", begun.elapsed());
+        assert_eq!(status.code(), Some(0));
+        drop(locks);
+        house.start();
+        house.tmux(&["send-keys", "-t", "=ccmux:", "-X", "cancel"]);
+        let turns = house.subscribe_with("{\"since\":0}\n");
+        turns.wait_for_text("written under the lock");
+        let texts: Vec<String> = turns.turns().iter().map(text_of).collect();
+        assert_eq!(texts, ["word0 word1 ", "written under the lock"], "{databases:?}");
+        house.arrived_once("t", &["slow: 1".into(), "say: written under the lock".into()]);
+    });
+}
+
+/// Acceptance A6.
+#[test]
+fn a6_a_daemon_ends_within_five_seconds_although_tmux_hangs() {
+    let house = House::builder().settings("stop_agent_on_exit = true\n").ready();
+    let server: i32 = house.pane("#{pid}").parse().unwrap();
+    let signal = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(server), signal).unwrap();
+    house.write("in.t", "slow: 1\n");
+    house.wait_for_prompt("slow: 1");
+    signal(nix::sys::signal::Signal::SIGSTOP);
+    house.write("in.t", "say: behind it\n");
+    house.wait_until("it to be accepted", || house.log_events("message.accepted").len() == 2);
+    let begun = Instant::now();
+    let status = house.stop();
+    println!("ended after {:?}", begun.elapsed());
+    signal(nix::sys::signal::Signal::SIGCONT);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(0));
 }
 
 /// Standard error, which must be one line.
@@ -223,12 +351,14 @@ fn refused(house: &House, code: i32, words: &[&str]) {
     assert!(house.pane_pids().is_empty(), "an agent was started all the same");
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_without_tmux_the_start_is_refused_with_69() {
     let house = House::builder().env("PATH", "{dir}/home").build();
     refused(&house, 69, &["tmux", "install"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_tmux_that_is_too_old_is_refused_with_69() {
     let house = House::builder().env("PATH", "{dir}/home:/usr/bin:/bin").build();
@@ -238,12 +368,14 @@ fn a7_a_tmux_that_is_too_old_is_refused_with_69() {
     refused(&house, 69, &["tmux 2.6", "too old", "install"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_an_agent_that_is_not_there_is_refused_with_69() {
     let house = House::builder().env("CCMUX_AGENT_COMMAND", "no-such-agent --flag").build();
     refused(&house, 69, &["no-such-agent", "agent.command"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_that_is_a_symlink_is_refused_with_73() {
     let house = House::builder().build();
@@ -257,6 +389,7 @@ fn a7_a_runtime_directory_that_is_a_symlink_is_refused_with_73() {
     );
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_that_is_open_to_others_is_refused_with_73() {
     let house = House::builder().build();
@@ -266,6 +399,7 @@ fn a7_a_runtime_directory_that_is_open_to_others_is_refused_with_73() {
     assert_eq!(mode(house.run_dir()), 0o777, "it was changed silently");
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_that_is_a_file_is_refused_with_73() {
     let house = House::builder().build();
@@ -273,6 +407,7 @@ fn a7_a_runtime_directory_that_is_a_file_is_refused_with_73() {
     refused(&house, 73, &["not a directory"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_runtime_directory_of_somebody_else_is_refused_with_73() {
     if !nix::unistd::geteuid().is_root() {
@@ -286,24 +421,28 @@ fn a7_a_runtime_directory_of_somebody_else_is_refused_with_73() {
     refused(&house, 73, &["12345", "CCMUX_RUNTIME_DIR"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_the_home_folder_as_working_directory_is_refused_with_78() {
     let house = House::builder().in_home().build();
     refused(&house, 78, &["agent.cwd", "agent.allow_home"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_the_home_folder_is_taken_where_it_is_allowed() {
     let house = House::builder().in_home().settings("[agent]\nallow_home = true\n").ready();
     assert_eq!(house.pane("#{pane_current_path}"), house.home().display().to_string());
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_an_unknown_key_is_refused_with_78_and_names_the_nearest() {
     let house = House::builder().settings("idle_treshold = 3\n").build();
     refused(&house, 78, &["idle_treshold", "idle_threshold", "ccmux.toml"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_bad_value_is_refused_with_78() {
     for (text, key) in [
@@ -317,12 +456,14 @@ fn a7_a_bad_value_is_refused_with_78() {
     }
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_settings_file_that_is_no_toml_is_refused_with_78() {
     let house = House::builder().settings("idle_threshold = = 3\n").build();
     refused(&house, 78, &["ccmux.toml"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_bad_variable_is_refused_with_78_and_a_near_miss_is_warned_of() {
     let house = House::builder().env("CCMUX_SILENCE_TIMEOUT", "long").build();
@@ -334,6 +475,7 @@ fn a7_a_bad_variable_is_refused_with_78_and_a_near_miss_is_warned_of() {
     assert!(said.contains("CCMUX_SILENCE_TIMOUT") && said.contains("CCMUX_SILENCE_TIMEOUT"), "{said}");
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_usage_is_refused_with_2() {
     let house = House::builder().build();

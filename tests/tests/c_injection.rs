@@ -13,6 +13,7 @@ use ccmux_tests::House;
 use ccmux_tests::agent::{framed, messages, parted};
 use ccmux_wire::receipt::{MessageState, Proof};
 
+/// Acceptance C2.
 #[test]
 fn c2_messages_of_three_channels_that_wait_become_one_prompt_in_order() {
     let house = House::builder().ready();
@@ -30,6 +31,7 @@ fn c2_messages_of_three_channels_that_wait_become_one_prompt_in_order() {
     assert_eq!(prompt.lines().count(), 3);
 }
 
+/// Acceptance C3. Field fault 4.
 #[test]
 fn c3_f4_no_control_byte_reaches_the_agent_as_a_key() {
     let house = House::builder().ready();
@@ -51,6 +53,7 @@ fn c3_f4_no_control_byte_reaches_the_agent_as_a_key() {
     assert_eq!(house.agent_pid(), agent);
 }
 
+/// Acceptance C3. Field fault 4.
 #[test]
 fn c3_f4_sequences_and_the_end_of_a_paste_stay_text() {
     let house = House::builder().ready();
@@ -90,6 +93,7 @@ fn c3_f4_sequences_and_the_end_of_a_paste_stay_text() {
     assert_eq!(house.agent_pid(), agent);
 }
 
+/// Acceptance C3. Field fault 6.
 #[test]
 fn c3_f6_no_newline_of_any_kind_forges_a_head() {
     let house = House::builder().ready();
@@ -105,6 +109,7 @@ fn c3_f6_no_newline_of_any_kind_forges_a_head() {
     );
 }
 
+/// Acceptance C3. Field fault 5.
 #[test]
 fn c3_f5_commands_of_the_agent_are_text_also_as_a_later_line() {
     let house = House::builder().ready();
@@ -139,6 +144,7 @@ fn c3_f5_commands_of_the_agent_are_text_also_as_a_later_line() {
     assert!(!marker.exists(), "a shell ran it");
 }
 
+/// Acceptance C3. Field fault 3.
 #[test]
 fn c3_f3_awkward_texts_arrive_exactly() {
     let house = House::builder().ready();
@@ -172,6 +178,7 @@ fn c3_f3_awkward_texts_arrive_exactly() {
     }
 }
 
+/// Acceptance C3. Field fault 3.
 #[test]
 fn c3_f3_every_size_up_to_the_limit_arrives_whole_in_one_prompt() {
     let house = House::builder().ready();
@@ -188,6 +195,7 @@ fn c3_f3_every_size_up_to_the_limit_arrives_whole_in_one_prompt() {
     }
 }
 
+/// Acceptance C7. Field fault 11.
 #[test]
 fn c7_f11_a_batch_taller_than_the_screen_is_submitted() {
     for renderer in ["", "classic"] {
@@ -206,6 +214,7 @@ fn c7_f11_a_batch_taller_than_the_screen_is_submitted() {
     }
 }
 
+/// Acceptance C7.
 #[test]
 fn c7_many_messages_fill_several_prompts_of_the_allowed_size() {
     let house = House::builder().ready();
@@ -225,6 +234,7 @@ fn c7_many_messages_fill_several_prompts_of_the_allowed_size() {
     assert!(sizes.len() <= 5, "batches are too small: {sizes:?}");
 }
 
+/// Acceptance C8. Field fault 1.
 #[test]
 fn c8_f1_an_agent_that_swallows_enter_gets_the_message_once() {
     for times in [1, 2] {
@@ -236,6 +246,7 @@ fn c8_f1_an_agent_that_swallows_enter_gets_the_message_once() {
     }
 }
 
+/// Acceptance C8. Field fault 1.
 #[test]
 fn c8_f1_an_agent_that_swallows_every_enter_ends_uncertain_and_is_never_given_it_twice() {
     let house = House::builder().agent("CCMUX_DEMO_SWALLOW_ENTER", 5).ready();
@@ -254,6 +265,7 @@ fn c8_f1_an_agent_that_swallows_every_enter_ends_uncertain_and_is_never_given_it
     house.gets_no_more_than(1);
 }
 
+/// Acceptance C8. Field fault 2.
 #[test]
 fn c8_f2_only_the_right_form_of_enter_is_success() {
     for (form, delivered) in [("cr", true), ("lf", false), ("csi", false)] {
@@ -272,6 +284,7 @@ fn c8_f2_only_the_right_form_of_enter_is_success() {
     }
 }
 
+/// Acceptance C8. Field fault 1.
 #[test]
 fn c8_f1_an_agent_that_is_deaf_after_a_paste_gets_each_message_once() {
     for deaf_ms in [0, 50, 150, 400, 1000] {
@@ -285,6 +298,7 @@ fn c8_f1_an_agent_that_is_deaf_after_a_paste_gets_each_message_once() {
     }
 }
 
+/// Acceptance C8.
 #[test]
 fn c8_a_paste_that_is_lost_is_tried_again_and_says_so() {
     let house = House::builder().agent("CCMUX_DEMO_DROP_PASTE", 1).ready();
@@ -295,6 +309,7 @@ fn c8_a_paste_that_is_lost_is_tried_again_and_says_so() {
     assert_eq!(parted(&prompts[0]).1, "(redelivered) say: lost at first");
 }
 
+/// Acceptance C8. Field fault 7.
 #[test]
 fn c8_f7_a_message_that_always_fails_is_given_up_and_blocks_nobody() {
     let house = House::builder().agent("CCMUX_DEMO_DROP_PASTE", 6).ready();
@@ -311,6 +326,7 @@ fn c8_f7_a_message_that_always_fails_is_given_up_and_blocks_nobody() {
     assert_eq!(house.wait_for_messages(1), [("default".to_owned(), "say: unharmed".to_owned())]);
 }
 
+/// Acceptance C9. Field fault 8.
 #[test]
 fn c9_f8_a_burst_of_two_hundred_from_eight_writers_arrives_once_and_in_order() {
     const WRITERS: usize = 8;
@@ -335,6 +351,7 @@ fn c9_f8_a_burst_of_two_hundred_from_eight_writers_arrives_once_and_in_order() {
     house.wait_until("an empty queue", || house.status().queue.messages == 0);
 }
 
+/// Field fault 19.
 #[test]
 fn c9_f19_a_message_at_any_moment_of_a_turn_arrives_once() {
     let house = House::builder().ready();
@@ -350,6 +367,7 @@ fn c9_f19_a_message_at_any_moment_of_a_turn_arrives_once() {
     assert_eq!(found, expected);
 }
 
+/// Field fault 10.
 #[test]
 fn c10_f10_messages_during_a_cold_start_are_not_lost() {
     let house = House::builder().agent("CCMUX_DEMO_START_MS", 5000).build();
@@ -357,7 +375,7 @@ fn c10_f10_messages_during_a_cold_start_are_not_lost() {
     let mut fifo = house.open_fifo("in.t");
     let begun = Instant::now();
     let mut sent = 0;
-    while begun.elapsed() < Duration::from_secs(7) {
+    while begun.elapsed() < Duration::from_secs(10) {
         fifo.write_all(format!("say: n{sent}\n").as_bytes()).unwrap();
         sent += 1;
         std::thread::sleep(Duration::from_millis(250));
@@ -367,6 +385,7 @@ fn c10_f10_messages_during_a_cold_start_are_not_lost() {
     assert_eq!(found, expected);
 }
 
+/// Field fault 31.
 #[test]
 fn c12_f31_marks_of_an_outer_session_are_not_inherited() {
     let house =

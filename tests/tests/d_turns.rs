@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -36,6 +35,7 @@ fn exactly(subscriber: &Subscriber, count: usize) {
     });
 }
 
+/// Acceptance D1.
 #[test]
 fn d1_one_subscriber_gets_the_turn_within_a_second_of_its_end() {
     let house = House::builder().ready();
@@ -53,6 +53,7 @@ fn d1_one_subscriber_gets_the_turn_within_a_second_of_its_end() {
     assert!(turn["ts"].as_u64().unwrap().abs_diff(now) < 60, "{turn}");
 }
 
+/// Acceptance D1.
 #[test]
 fn d1_three_subscribers_get_the_same_lines() {
     let house = House::builder().ready();
@@ -67,6 +68,7 @@ fn d1_three_subscribers_get_the_same_lines() {
     assert_eq!(lines[0].iter().map(text_of).collect::<Vec<_>>(), ["turn 0", "turn 1", "turn 2"]);
 }
 
+/// Acceptance D1.
 #[test]
 fn d1_without_a_subscriber_turns_go_on_and_are_kept() {
     let house = House::builder().ready();
@@ -80,6 +82,7 @@ fn d1_without_a_subscriber_turns_go_on_and_are_kept() {
     );
 }
 
+/// Acceptance D1.
 #[test]
 fn d1_one_that_leaves_costs_the_others_nothing() {
     let house = House::builder().ready();
@@ -92,6 +95,7 @@ fn d1_one_that_leaves_costs_the_others_nothing() {
     stays.wait_for_text("one");
 }
 
+/// Acceptance D1.
 #[test]
 fn d1_one_that_never_reads_is_let_go_and_the_others_get_every_turn_in_time() {
     let house = House::builder().ready();
@@ -117,6 +121,7 @@ fn d1_one_that_never_reads_is_let_go_and_the_others_get_every_turn_in_time() {
     }
 }
 
+/// Acceptance D1.
 #[test]
 fn d1_a_half_closed_connection_still_gets_turns() {
     let house = House::builder().ready();
@@ -127,6 +132,7 @@ fn d1_a_half_closed_connection_still_gets_turns() {
     assert!(!subscriber.is_closed());
 }
 
+/// Acceptance D1.
 #[test]
 fn d1_a_wish_is_heard_and_nonsense_is_survived() {
     let house = House::builder().ready();
@@ -144,6 +150,7 @@ fn d1_a_wish_is_heard_and_nonsense_is_survived() {
     assert!(!nonsense.is_closed() && nonsense.alerts().len() == 1);
 }
 
+/// Acceptance D2.
 #[test]
 fn d2_a_turn_of_all_kinds_of_blocks_is_one_line_in_order() {
     let house = House::builder().ready();
@@ -159,6 +166,7 @@ fn d2_a_turn_of_all_kinds_of_blocks_is_one_line_in_order() {
     exactly(&subscriber, 1);
 }
 
+/// Acceptance D2. Field fault 20.
 #[test]
 fn d2_f20_esc_in_mid_turn_ends_it_and_the_queue_goes_on() {
     let house = House::builder().ready();
@@ -176,6 +184,7 @@ fn d2_f20_esc_in_mid_turn_ends_it_and_the_queue_goes_on() {
     house.wait_ready();
 }
 
+/// Acceptance D2. Field fault 20.
 #[test]
 fn d2_f20_an_api_error_is_an_alert_and_the_queue_goes_on() {
     let house = House::builder().ready();
@@ -188,6 +197,7 @@ fn d2_f20_an_api_error_is_an_alert_and_the_queue_goes_on() {
     house.wait_ready();
 }
 
+/// Acceptance D2.
 #[test]
 fn d2_a_stream_that_breaks_ends_the_turn() {
     let house = House::builder().ready();
@@ -196,6 +206,7 @@ fn d2_a_stream_that_breaks_ends_the_turn() {
     house.send("answered", "say: after the cut");
 }
 
+/// Acceptance D3. Field fault 23.
 #[test]
 fn d3_f23_hooks_that_fire_three_times_make_one_turn() {
     let house = House::builder().agent("CCMUX_DEMO_HOOKS", 3).ready();
@@ -211,6 +222,7 @@ fn d3_f23_hooks_that_fire_three_times_make_one_turn() {
     assert_eq!(replies, [1, 1, 1]);
 }
 
+/// Acceptance D3. Field fault 23.
 #[test]
 fn d3_f23_without_any_hook_the_transcript_proves_and_publishes() {
     let house = House::builder().agent("CCMUX_DEMO_HOOKS", "off").ready();
@@ -223,6 +235,7 @@ fn d3_f23_without_any_hook_the_transcript_proves_and_publishes() {
     assert_eq!(texts(&subscriber), ["no hook told", "again"]);
 }
 
+/// Acceptance D3. Field fault 23.
 #[test]
 fn d3_f23_a_stop_that_never_comes_is_replaced_by_looking() {
     let house = House::builder().agent("CCMUX_DEMO_HOOKS_DROP", "Stop").ready();
@@ -237,6 +250,7 @@ fn d3_f23_a_stop_that_never_comes_is_replaced_by_looking() {
     }
 }
 
+/// Acceptance D3. Field fault 23.
 #[test]
 fn d3_f23_a_prompt_hook_that_never_comes_is_replaced_by_the_transcript() {
     let house = House::builder().agent("CCMUX_DEMO_HOOKS_DROP", "UserPromptSubmit").ready();
@@ -247,6 +261,7 @@ fn d3_f23_a_prompt_hook_that_never_comes_is_replaced_by_the_transcript() {
     assert_eq!(house.prompts().len(), 1);
 }
 
+/// Acceptance D3. Field fault 21.
 #[test]
 fn d3_f21_a_late_last_line_is_waited_for_and_the_answer_is_the_right_one() {
     for delay_ms in [0, 50, 200, 1000] {
@@ -262,6 +277,7 @@ fn d3_f21_a_late_last_line_is_waited_for_and_the_answer_is_the_right_one() {
     }
 }
 
+/// Acceptance D3.
 #[test]
 fn d3_a_last_line_that_never_comes_is_replaced_by_the_hooks_words() {
     let house = House::builder().agent("CCMUX_DEMO_TRANSCRIPT_DELAY_MS", 6000).ready();
@@ -274,6 +290,7 @@ fn d3_a_last_line_that_never_comes_is_replaced_by_the_hooks_words() {
     });
 }
 
+/// Acceptance D3.
 #[test]
 fn d3_without_a_state_file_turns_are_published_all_the_same() {
     let house = House::builder().agent("CCMUX_DEMO_STATE_FILE", "off").ready();
@@ -284,6 +301,7 @@ fn d3_without_a_state_file_turns_are_published_all_the_same() {
     exactly(&subscriber, 2);
 }
 
+/// Acceptance D3.
 #[test]
 fn d3_a_human_prompt_is_a_turn_in_reply_to_nobody() {
     let house = House::builder().ready();
@@ -296,40 +314,14 @@ fn d3_a_human_prompt_is_a_turn_in_reply_to_nobody() {
     assert_eq!(turn["in_reply_to"], serde_json::json!([]));
 }
 
-/// The arguments and variables of the running agent, for another one.
-fn as_the_agent(house: &House, with_token: bool) -> Vec<String> {
-    let read = |name: &str| fs::read(format!("/proc/{}/{name}", house.agent_pid())).unwrap();
-    let split = |bytes: Vec<u8>| {
-        bytes
-            .split(|byte| *byte == 0)
-            .filter(|part| !part.is_empty())
-            .map(|part| String::from_utf8_lossy(part).into_owned())
-            .collect::<Vec<_>>()
-    };
-    let mut command = vec!["env".to_owned(), "-i".to_owned()];
-    command.extend(
-        split(read("environ"))
-            .into_iter()
-            .filter(|entry| with_token || !entry.starts_with("CCMUX_SESSION_TOKEN=")),
-    );
-    command.extend(split(read("cmdline")));
-    command
-}
-
+/// Acceptance D4. Field fault 24.
 #[test]
 fn d4_f24_another_agent_of_the_same_user_is_never_published() {
     for with_token in [false, true] {
         let house = House::builder().ready();
         let subscriber = house.subscribe();
         let (own, session) = (house.agent_pid(), house.status().session);
-        let command = as_the_agent(&house, with_token);
-        let pane = house.tmux(
-            &[
-                &["new-window", "-d", "-P", "-F", "#{pane_id}", "-c", house.proj().to_str().unwrap()][..],
-                &command.iter().map(String::as_str).collect::<Vec<_>>(),
-            ]
-            .concat(),
-        );
+        let pane = house.another_agent(with_token);
         let foreign = |what: &str| house.tmux(&["capture-pane", "-p", "-t", &pane]).contains(what);
         house.wait_until("the other agent's prompt box", || foreign("❯\u{a0}"));
         house.tmux(&["send-keys", "-t", &pane, "-l", "say: foreign words"]);
@@ -356,6 +348,7 @@ fn d4_f24_another_agent_of_the_same_user_is_never_published() {
     }
 }
 
+/// Acceptance D4. Field fault 24.
 #[test]
 fn d4_f24_a_broadcast_of_another_session_is_refused() {
     let house = House::builder().ready();
@@ -369,6 +362,7 @@ fn d4_f24_a_broadcast_of_another_session_is_refused() {
     assert_eq!(texts(&subscriber), ["genuine"]);
 }
 
+/// Acceptance D5.
 #[test]
 fn d5_tail_since_has_no_gap_and_no_double() {
     let house = House::builder().ready();
@@ -406,6 +400,7 @@ fn d5_tail_since_has_no_gap_and_no_double() {
     assert!(first < replayed[0].0 && replayed[0].0 < replayed[1].0 && replayed[1].0 < live.0);
 }
 
+/// Field fault 17.
 #[test]
 fn d6_f17_a_long_silent_tool_call_is_busy_and_an_idle_agent_is_ready() {
     let house = House::builder().env("CCMUX_SILENCE_TIMEOUT", "0.3").ready();

@@ -40,6 +40,7 @@ fn results(turn: &Value) -> Vec<(bool, String)> {
     results.map(|block| (block["is_error"] == true, block["content"].to_string())).collect()
 }
 
+/// Acceptance E1.
 #[test]
 fn e1_the_agents_answer_comes_out_of_the_fifo_and_errors_come_back_to_it() {
     let house = House::builder().ready();
@@ -64,6 +65,7 @@ fn e1_the_agents_answer_comes_out_of_the_fifo_and_errors_come_back_to_it() {
     assert_eq!(fs::read(house.run_dir().join("out.file")).unwrap(), b"precious");
 }
 
+/// Acceptance E1.
 #[test]
 fn e1_the_port_and_the_token_are_the_same_for_an_agent_that_outlived_the_daemon() {
     let house = House::builder().ready();
@@ -78,6 +80,7 @@ fn e1_the_port_and_the_token_are_the_same_for_an_agent_that_outlived_the_daemon(
     assert_eq!(wait_for_lines(&house, &got, 1), ["again"]);
 }
 
+/// Acceptance A7.
 #[test]
 fn a7_a_port_that_is_taken_is_told_and_messages_and_turns_flow() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -92,6 +95,7 @@ fn a7_a_port_that_is_taken_is_told_and_messages_and_turns_flow() {
     turns.wait_for_text("it flows");
 }
 
+/// Acceptance A6.
 #[test]
 fn a6_the_daemon_stops_in_time_with_streams_open() {
     let house = House::builder().ready();
@@ -140,16 +144,19 @@ fn real_claude_answers(settings: &str, default_mode: bool) {
     assert!(results[1].1.contains("these take messages: test"), "{results:?}");
 }
 
+/// Acceptance E1.
 #[test]
 fn e1_the_real_claude_answers_over_streamable_http() {
     real_claude_answers("", false);
 }
 
+/// Acceptance E1.
 #[test]
 fn e1_the_real_claude_answers_over_server_sent_events() {
     real_claude_answers("[mcp]\nentry = \"sse\"\n", false);
 }
 
+/// Acceptance E1.
 #[test]
 fn e1_the_real_claude_is_not_asked_for_permission_in_its_default_mode() {
     real_claude_answers("", true);

@@ -23,6 +23,7 @@ fn replacement(house: &House, of: i32) -> i32 {
     })
 }
 
+/// Acceptance F1.
 #[test]
 fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
     let house = House::builder().ready();
@@ -46,6 +47,7 @@ fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
     house.wait_for_screen("remember me");
 }
 
+/// Acceptance F1. Field fault 28.
 #[test]
 fn f1_f28_the_own_conversation_is_resumed_although_a_newer_one_is_there() {
     let house = House::builder().ready();
@@ -62,6 +64,7 @@ fn f1_f28_the_own_conversation_is_resumed_although_a_newer_one_is_there() {
     assert_eq!(house.status().session.unwrap().to_string(), own);
 }
 
+/// Acceptance F1. Field fault 28.
 #[test]
 fn f1_f28_without_a_conversation_a_killed_agent_starts_afresh() {
     let house = House::builder().ready();
@@ -71,6 +74,7 @@ fn f1_f28_without_a_conversation_a_killed_agent_starts_afresh() {
     house.send("answered", "say: fresh");
 }
 
+/// Acceptance F1. Field fault 29.
 #[test]
 fn f1_f29_messages_that_waited_when_the_agent_was_killed_reach_the_next_one_only() {
     let house = House::builder().ready();
@@ -93,6 +97,7 @@ fn f1_f29_messages_that_waited_when_the_agent_was_killed_reach_the_next_one_only
     assert_eq!(house.prompts().len(), 2, "{:?}", house.prompts());
 }
 
+/// Acceptance F1, C7.
 #[test]
 fn f1_c7_agents_killed_at_any_moment_of_a_batch_harm_neither_tmux_nor_messages() {
     let house = House::builder().env("CCMUX_BACKOFF_INITIAL", "0.1").env("CCMUX_BACKOFF_CAP", "0.2").ready();
@@ -117,6 +122,7 @@ fn f1_c7_agents_killed_at_any_moment_of_a_batch_harm_neither_tmux_nor_messages()
     }
 }
 
+/// Acceptance F2.
 #[test]
 fn f2_an_agent_that_exits_at_once_is_started_at_growing_intervals() {
     let house = House::builder().agent("CCMUX_DEMO_EXIT", 7).build();
@@ -136,6 +142,7 @@ fn f2_an_agent_that_exits_at_once_is_started_at_growing_intervals() {
     assert!(exits[0].to_string().contains('7'), "the exit code is not told: {}", exits[0]);
 }
 
+/// Acceptance F3.
 #[test]
 fn f3_a_tmux_server_that_was_killed_is_replaced_within_ten_seconds() {
     let house = House::builder().ready();
@@ -150,6 +157,7 @@ fn f3_a_tmux_server_that_was_killed_is_replaced_within_ten_seconds() {
     house.send("answered", "say: after");
 }
 
+/// Acceptance F4.
 #[test]
 fn f4_a_clear_is_no_end_and_its_session_is_followed() {
     let house = House::builder().ready();
@@ -166,6 +174,7 @@ fn f4_a_clear_is_no_end_and_its_session_is_followed() {
     assert_eq!((house.agent_pid(), house.status().agent.restarts), (agent, 0));
 }
 
+/// Acceptance F4.
 #[test]
 fn f4_an_exit_of_the_human_is_followed_by_a_start_unless_told_otherwise() {
     for restart in [true, false] {

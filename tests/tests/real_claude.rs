@@ -51,6 +51,7 @@ fn wait_for_turn(house: &House, turns: &Subscriber, nth: usize) -> Line {
     line
 }
 
+/// Acceptance C1, D1.
 #[test]
 fn c1_c2_d1_texts_reach_the_model_exactly_and_turns_come_out() {
     let Some(house) = ready() else { return };
@@ -87,6 +88,7 @@ fn c1_c2_d1_texts_reach_the_model_exactly_and_turns_come_out() {
     assert_eq!(parted(&wait_for_model(&house, 4)[3]), ("default", "say: with a receipt"));
 }
 
+/// Acceptance D2.
 #[test]
 fn d2_a_turn_with_a_tool_is_one_line_of_all_its_blocks() {
     let Some(house) = ready() else { return };
@@ -103,6 +105,7 @@ fn d2_a_turn_with_a_tool_is_one_line_of_all_its_blocks() {
     assert_eq!(turns.turns().len(), 1);
 }
 
+/// Acceptance C1. Field fault 3.
 #[test]
 fn c1_five_kilobytes_are_not_wrapped() {
     let Some(house) = ready() else { return };

@@ -26,6 +26,7 @@ fn model_body(house: &House, before: usize) -> String {
     body.to_owned()
 }
 
+/// Acceptance A1. Field fault 10.
 #[test]
 fn a1_f10_the_first_message_waits_for_the_prompt_box_and_then_goes_in() {
     let Some(claude) = claude::or_skip() else { return };
@@ -91,6 +92,7 @@ fn awkward() -> Vec<(String, String)> {
     cases
 }
 
+/// Acceptance C1. Field faults 3, 4, 5, 6, 11.
 #[test]
 fn c1_awkward_texts_arrive_exactly_in_one_prompt_and_never_act() {
     let Some(house) = ready("") else { return };
@@ -105,6 +107,7 @@ fn c1_awkward_texts_arrive_exactly_in_one_prompt_and_never_act() {
     assert!(!house.proj().join("HACKED").exists(), "no text ran in a shell");
 }
 
+/// Acceptance C5.
 #[test]
 fn c5_a_draft_is_held_and_with_max_hold_it_is_put_away_and_comes_back() {
     let Some(house) = ready("[draft]\nmax_hold = 3\n") else { return };
@@ -124,6 +127,7 @@ fn c5_a_draft_is_held_and_with_max_hold_it_is_put_away_and_comes_back() {
     );
 }
 
+/// Acceptance C5. Field fault 12.
 #[test]
 fn c5_f12_a_stash_of_the_human_is_never_overwritten() {
     let Some(house) = ready("[draft]\nmax_hold = 2\n") else { return };
@@ -142,6 +146,7 @@ fn c5_f12_a_stash_of_the_human_is_never_overwritten() {
     house.wait_until("the human's own stash to come back", || house.screen().contains("stashed by me"));
 }
 
+/// Acceptance C6.
 #[test]
 fn c6_no_dialog_is_ever_typed_into_and_why_names_it() {
     let Some(house) = ready("") else { return };
@@ -167,6 +172,7 @@ fn c6_no_dialog_is_ever_typed_into_and_why_names_it() {
     assert!(waiting.wait().unwrap().success());
 }
 
+/// Acceptance C6. Field fault 27.
 #[test]
 fn c6_f27_a_trust_dialog_gets_no_key_and_is_named() {
     let Some(claude) = claude::or_skip() else { return };
@@ -185,6 +191,7 @@ fn c6_f27_a_trust_dialog_gets_no_key_and_is_named() {
     assert!(waiting.wait().unwrap().success());
 }
 
+/// Acceptance D2.
 #[test]
 fn d2_turns_of_every_shape_come_out_whole() {
     let Some(house) = ready("") else { return };
@@ -214,6 +221,7 @@ fn d2_turns_of_every_shape_come_out_whole() {
     assert_eq!(reader.wait_for_turns(5).len(), 5, "an API error is no turn");
 }
 
+/// Acceptance D4. Field fault 24.
 #[test]
 fn d4_f24_a_second_claude_is_never_heard_on_the_socket() {
     let Some(house) = ready("") else { return };
@@ -234,6 +242,7 @@ fn d4_f24_a_second_claude_is_never_heard_on_the_socket() {
     assert_eq!(reader.turns().len(), 2, "our own two turns and no other");
 }
 
+/// Acceptance F1.
 #[test]
 fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
     let Some(house) = ready("") else { return };
@@ -252,6 +261,7 @@ fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
     drop(human);
 }
 
+/// Acceptance F3.
 #[test]
 fn f3_a_killed_tmux_server_is_back_with_session_and_conversation() {
     let Some(house) = ready("") else { return };

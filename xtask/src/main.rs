@@ -8,13 +8,17 @@
 //! | [`demo`] | one message through ccmux, before your eyes |
 //! | [`chaos`] | the proof of delivery, under violence |
 //! | [`replay`] | a timeline against the policy |
+//! | [`fuzz`] | input that grows, against what must hold for any |
+//! | [`screen`] | a pane becomes a fixture of the screen rules |
 //! | [`cargo`], [`tmux`] | the two programs that the commands need |
 
 mod cargo;
 mod chaos;
 mod check;
 mod demo;
+mod fuzz;
 mod replay;
+mod screen;
 mod test;
 mod tidy;
 mod tmux;
@@ -67,6 +71,37 @@ enum Command {
         #[arg(long)]
         trace: bool,
     },
+    /// Run a fuzz target, a file of tests/fuzz/src/bin, on input that grows towards new code
+    Fuzz {
+        /// Its name
+        target: String,
+        /// For how long
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+    /// Work on the recorded screens
+    Screen {
+        #[command(subcommand)]
+        command: ScreenCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ScreenCommand {
+    /// Capture a pane into the fixtures
+    Add {
+        /// What it shows
+        #[arg(value_enum)]
+        kind: screen::Kind,
+        /// The rest of the fixture's name
+        name: String,
+        /// The tmux server (`tmux -L`)
+        #[arg(long)]
+        socket: Option<String>,
+        /// The pane
+        #[arg(long, default_value = "=ccmux:")]
+        target: String,
+    },
 }
 
 /// Something this machine lacks; exit code 69.
@@ -100,5 +135,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Demo => demo::run(),
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Replay { file, trace } => replay::run(&file, trace),
+        Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
+        Command::Screen { command: ScreenCommand::Add { kind, name, socket, target } } => {
+            screen::add(cargo::root(), kind, &name, socket.as_deref(), &target)
+        }
     }
 }

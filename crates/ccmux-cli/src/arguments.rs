@@ -2,6 +2,7 @@
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::Seq;
+use ccmux_wire::inbox::LIST_AT_MOST;
 use ccmux_wire::paths::InstanceName;
 use ccmux_wire::receipt::MessageState;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,13 +30,15 @@ pub enum Command {
     /// Show what the daemon and the agent are doing
     Status(StatusOptions),
     /// Say why nothing is being sent to Claude right now, and what would change that
-    Why,
+    Why(WhyOptions),
     /// Show the agent's screen
     Screen(ScreenOptions),
     /// Follow Claude's finished turns and the daemon's alerts
     Tail(TailOptions),
     /// List the channels
     Channels(ChannelsOptions),
+    /// Show the messages of the inbox, have some tried again, drop some
+    Inbox(InboxOptions),
     /// Go to the agent's terminal (leave it with tmux's detach key, mostly Ctrl-b d)
     Attach(AttachOptions),
     /// Guide through the first run: what is missing, what Claude asks and what to press
@@ -43,6 +46,13 @@ pub enum Command {
     /// Works without the daemon, and presses nothing itself. Exit codes: those of `ccmuxd setup` (0 Claude is ready,
     /// 1 it is not, 69 something is missing, 73 a directory is refused, 78 settings).
     Setup(SetupOptions),
+    /// Look at Claude's terminal now and say what ccmux makes of it, and by which rule
+    ///
+    /// Works without the daemon. Exit codes: 0 the screen is understood, 1 it is not, or there is none, 69 tmux is missing,
+    /// 78 settings or screen rules.
+    Doctor(DoctorOptions),
+    /// Read the screen rules again (other settings count from the daemon's next start)
+    Reload(ReloadOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
 }
@@ -103,6 +113,44 @@ pub struct StatusOptions {
 }
 
 #[derive(Debug, Args)]
+pub struct WhyOptions {
+    /// Print all that is known as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReloadOptions {
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// Classify what is on the pane now
+    #[arg(long, required = true)]
+    pub screen: bool,
+
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Settings for ccmuxd, e.g. --config FILE, --set KEY=VALUE
+    #[arg(value_name = "ARGUMENTS", last = true)]
+    pub further: Vec<String>,
+}
+
+impl DoctorOptions {
+    /// The arguments for `ccmuxd doctor`.
+    pub fn arguments(self) -> Vec<String> {
+        let flags = [("--screen", self.screen), ("--json", self.json)];
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
+        flags.chain(self.further).collect()
+    }
+}
+
+#[derive(Debug, Args)]
 pub struct ScreenOptions {
     /// Keep the colours
     #[arg(long)]
@@ -137,6 +185,63 @@ pub struct ChannelsOptions {
     /// Print them as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InboxOptions {
+    #[command(subcommand)]
+    pub verb: InboxVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum InboxVerb {
+    /// List the latest messages, newest first
+    List {
+        /// Only those in this state: accepted, in_flight, delivered, answered, uncertain, failed, expired
+        #[arg(short, long, value_name = "STATE", value_parser = parse_state)]
+        state: Option<MessageState>,
+
+        /// Only those of this channel
+        #[arg(short, long, value_name = "NAME")]
+        channel: Option<ChannelName>,
+
+        /// So many at most (1 to 1000)
+        #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_AT_MOST)))]
+        limit: Option<u32>,
+
+        /// Print them as JSON, one a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one message with its text
+    Show {
+        /// Its id, or CHANNEL/ID where several channels know the same one
+        id: String,
+
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put uncertain or failed messages back: they are sent again, as (redelivered) if they were typed before
+    Retry(Named),
+    /// Give up messages that wait, or that are uncertain or failed
+    Drop(Named),
+}
+
+#[derive(Debug, Args)]
+pub struct Named {
+    /// Their ids, or CHANNEL/ID where several channels know the same one
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+
+    /// Print them as they are now as JSON, one a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_state(word: &str) -> Result<MessageState, &'static str> {
+    MessageState::from_word(word)
+        .ok_or("use accepted, in_flight, delivered, answered, uncertain, failed or expired")
 }
 
 #[derive(Debug, Args)]

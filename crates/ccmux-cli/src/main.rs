@@ -10,19 +10,22 @@
 //! | [`arguments`] | what can be said on the command line, as types |
 //! | [`client`] | one connection to `control.sock`, blocking |
 //! | [`failure`] | the ways a command ends other than well, and their exit codes |
+//! | [`ccmuxd`] | commands that work without a daemon: they become the `ccmuxd` beside this client |
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
 //! | the others | one command each |
 
 mod arguments;
 mod attach;
+mod ccmuxd;
 mod channels;
 mod client;
 mod completions;
 mod failure;
+mod inbox;
 mod paper;
+mod reload;
 mod screen;
 mod send;
-mod setup;
 mod status;
 mod tail;
 mod why;
@@ -46,12 +49,15 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Send(options) => send::run(&dir, options),
         Command::Status(options) => status::run(&dir, &options),
-        Command::Why => why::run(&dir),
+        Command::Why(options) => why::run(&dir, &options),
         Command::Screen(options) => screen::run(&dir, &options),
         Command::Tail(options) => tail::run(&dir, &options),
         Command::Channels(options) => channels::run(&dir, &options),
+        Command::Inbox(options) => inbox::run(&dir, options),
         Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
-        Command::Setup(options) => setup::run(arguments.instance.as_ref(), &options),
+        Command::Setup(options) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
+        Command::Doctor(options) => ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments()),
+        Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }
 }

@@ -80,7 +80,7 @@ pub fn ago(unix_ms: i64) -> String {
 }
 
 /// Seconds in words, two units at most.
-fn span(seconds: i64) -> String {
+pub fn span(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match seconds {
         ..60 => format!("{seconds} s"),

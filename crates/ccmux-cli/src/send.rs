@@ -98,8 +98,12 @@ fn reached(state: MessageState, wait: Wait) -> bool {
     }
 }
 
+/// With Claude's answer, where it was waited for.
 fn print_receipt(answer: &Answer) -> Result<(), Failure> {
-    if let Some(receipt) = answer.raw.get("receipt") {
+    if let Some(mut receipt) = answer.raw.get("receipt").cloned() {
+        if let (Some(fields), Some(words)) = (receipt.as_object_mut(), answer.raw.get("answer")) {
+            fields.insert("answer".to_owned(), words.clone());
+        }
         writeln!(io::stdout(), "{receipt}")?;
     }
     Ok(())

@@ -127,6 +127,16 @@ fn send_prints_the_answer_it_waited_for() {
 }
 
 #[test]
+fn the_receipt_as_json_holds_the_answer_that_was_waited_for() {
+    let reply = json!({"ok": true, "receipt": receipt("answered"), "answer": "42"});
+    let daemon = daemon(&[reply], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["send", "--wait", "answered", "--json", "x"]));
+    let mut expected = receipt("answered");
+    expected["answer"] = json!("42");
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), expected);
+}
+
+#[test]
 fn send_prints_the_receipt_as_it_came() {
     let mut receipt = receipt("delivered");
     receipt["newer"] = json!("field");
@@ -264,22 +274,110 @@ fn channels_are_listed() {
 }
 
 #[test]
+fn files_whose_names_are_no_channels_are_listed_with_the_reason() {
+    let mut reply = status();
+    reply["status"]["refused_files"] = json!([{"file": "in.a b", "state": "refused: no channel"}]);
+    let daemon_for_people = daemon(std::slice::from_ref(&reply), Then::Waits);
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &["channels"]));
+    assert!(ended.stdout.ends_with("-    in.a b  refused: no channel\n"), "{}", ended.stdout);
+    let daemon = daemon(&[reply], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["channels", "--json"]));
+    let listed: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(listed[2], json!({"file": "in.a b", "state": "refused: no channel"}));
+}
+
+fn stored(id: &str, state: &str) -> Value {
+    let mut message = receipt(state);
+    message["id"] = json!(id);
+    message["bytes"] = json!(30);
+    message["preview"] = json!("is it green?");
+    message
+}
+
+#[test]
+fn inbox_list_shows_a_row_a_message_and_asks_for_what_was_selected() {
+    let reply = json!({"ok": true, "messages": [stored("m-2", "uncertain"), stored("m-1", "failed")]});
+    let daemon_for_people = daemon(std::slice::from_ref(&reply), Then::Waits);
+    let line = ["inbox", "list", "--state", "failed", "--channel", "phone", "-n", "2"];
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &line));
+    let rows: Vec<&str> = ended.stdout.lines().collect();
+    assert!(rows.len() == 2 && rows[0].starts_with("uncertain  m-2  phone"), "{}", ended.stdout);
+    assert!(rows[1].ends_with("is it green?"), "{}", ended.stdout);
+    let asked =
+        json!({"v": 1, "type": "inbox", "verb": "list", "state": "failed", "channel": "phone", "limit": 2});
+    assert_eq!(daemon_for_people.heard(), asked);
+    let daemon = daemon(std::slice::from_ref(&reply), Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["inbox", "list", "--json"]));
+    let lines: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(json!(lines), reply["messages"]);
+}
+
+#[test]
+fn inbox_retry_and_drop_name_their_messages_and_a_refusal_is_four() {
+    for verb in ["retry", "drop"] {
+        let reply = json!({"ok": true, "messages": [stored("m-1", "accepted"), stored("m-2", "accepted")]});
+        let good = daemon(&[reply], Then::Waits);
+        let ended = run(&mut ccmux(&good.dir, &["inbox", verb, "m-1", "phone/m-2"]));
+        assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 2), "{}", ended.stderr);
+        assert_eq!(good.heard()["messages"], json!(["m-1", "phone/m-2"]));
+        let refusal = json!({"ok": false, "code": "rejected", "error": "m-1 is in_flight: it is on its way"});
+        let bad = daemon(&[refusal], Then::Waits);
+        let ended = run(&mut ccmux(&bad.dir, &["inbox", verb, "m-1"]));
+        assert!(ended.code == Some(4) && ended.stderr.contains("m-1 is in_flight"), "{}", ended.stderr);
+    }
+    let dir = runtime_dir();
+    assert_eq!(run(&mut ccmux(&dir, &["inbox", "retry", "m-1"])).code, Some(6));
+    for line in [
+        &["inbox"][..],
+        &["inbox", "drop"],
+        &["inbox", "list", "--state", "lost"],
+        &["inbox", "list", "-n", "0"],
+    ] {
+        assert_eq!(run(&mut ccmux(&dir, line)).code, Some(2), "{line:?}");
+    }
+}
+
+#[test]
 fn why_begins_with_the_answer() {
     let why = json!({"gate": "closed: draft: somebody's text is in the box", "opens_when": "the box is empty",
-        "next_look_ms": 1500, "evidence": ["screen: draft"], "recent": ["12 Stop"]});
-    let daemon = daemon(&[json!({"ok": true, "why": why})], Then::Waits);
-    let ended = run(&mut ccmux(&daemon.dir, &["why"]));
-    let lines: Vec<&str> = ended.stdout.lines().collect();
+        "next_look_ms": 1500, "evidence": ["screen: draft", "disputed: this and that"], "recent": ["12 > pane_silent"],
+        "happened": (0..9).map(|n| json!({"at": 0, "what": format!("event {n}")})).collect::<Vec<_>>()});
+    let daemon_for_people = daemon(&[json!({"ok": true, "why": why})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &["why"]));
+    let lines: Vec<&str> = ended.stdout.lines().take(4).collect();
     assert_eq!(
         lines,
         [
             "closed: draft: somebody's text is in the box",
-            "opens when the box is empty",
-            "next look in 2 s",
-            "evidence screen: draft",
-            "recent 12 Stop"
+            "opens when  the box is empty",
+            "next look   in 2 s",
+            "disputed    this and that",
         ]
     );
+    let told: Vec<&str> =
+        ended.stdout.lines().skip(4).map(|line| line.rsplit(": ").next().unwrap()).collect();
+    assert_eq!(told, ["event 4", "event 5", "event 6", "event 7", "event 8"]);
+    let daemon = daemon(&[json!({"ok": true, "why": why})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["why", "--json"]));
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), why);
+}
+
+#[test]
+fn a_reload_says_what_was_read_and_what_was_not() {
+    let reload = json!({"reread": ["screen rules of claude-code: built in"], "needs_restart": ["settings"]});
+    let daemon_for_people = daemon(&[json!({"ok": true, "reload": reload})], Then::Waits);
+    let ended = run(&mut ccmux(&daemon_for_people.dir, &["reload"]));
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        ["read again: screen rules of claude-code: built in", "not before the daemon's next start: settings"]
+    );
+    assert_eq!(daemon_for_people.heard(), json!({"v": 1, "type": "reload"}));
+    let broken = json!({"ok": false, "code": "rejected", "error": "x.toml: broken; the rules in force stay"});
+    let daemon = daemon(&[broken], Then::Waits);
+    let ended = run(&mut ccmux(&daemon.dir, &["reload"]));
+    assert_eq!(ended.code, Some(4));
+    assert!(ended.stderr.contains("the rules in force stay"), "{}", ended.stderr);
 }
 
 #[test]

@@ -19,6 +19,13 @@ pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_ENTER_DEAF_MS=MS", "ignore Enter that long after a paste"),
     ("CCMUX_DEMO_ENTER_FORM=cr|lf|csi", "only this form of Enter submits: CR, LF or ESC [ 13 u"),
     ("CCMUX_DEMO_DROP_PASTE=N", "lose the first N pastes"),
+    ("CCMUX_DEMO_FREEZE_MS=MS", "at the first paste, read and draw nothing for that long"),
+    (
+        "CCMUX_DEMO_DIALOG_AFTER_PASTE_MS=MS",
+        "a permission dialog opens by itself that long after the first paste",
+    ),
+    ("CCMUX_DEMO_POISON=MARK", "a prompt with this mark is dropped from the box instead of being submitted"),
+    ("CCMUX_DEMO_IDLE_REDRAW_MS=MS", "a clock below the box is redrawn that often, also at rest"),
     ("CCMUX_DEMO_TRANSCRIPT_DELAY_MS=MS", "write the last assistant line of a turn that long after Stop"),
     ("CCMUX_DEMO_HOOKS=off|N", "run no hooks, or each one N times"),
     ("CCMUX_DEMO_HOOKS_DROP=A,B", "do not fire these events"),
@@ -42,6 +49,10 @@ pub struct Faults {
     /// Only this form submits; none: CR and CSI do.
     pub enter_form: Option<EnterForm>,
     pub drop_paste: u32,
+    pub freeze: Duration,
+    pub dialog_after_paste: Option<Duration>,
+    pub poison: Option<String>,
+    pub idle_redraw: Option<Duration>,
     pub transcript_delay: Duration,
     /// How often each hook runs: 0 = never.
     pub hook_runs: u32,
@@ -59,6 +70,7 @@ impl Faults {
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is = |name: &str, wanted: &str| get(name).is_some_and(|value| value == wanted);
         let ms = |name: &str, or: u64| number(name, get(name), or).map(Duration::from_millis);
+        let some_ms = |name: &str| get(name).map(|_| ms(name, 0)).transpose();
         Ok(Self {
             start: ms("CCMUX_DEMO_START_MS", 400)?,
             classic: is("CCMUX_DEMO_RENDERER", "classic"),
@@ -68,6 +80,10 @@ impl Faults {
             enter_deaf: ms("CCMUX_DEMO_ENTER_DEAF_MS", 0)?,
             enter_form: enter_form(get("CCMUX_DEMO_ENTER_FORM"))?,
             drop_paste: number("CCMUX_DEMO_DROP_PASTE", get("CCMUX_DEMO_DROP_PASTE"), 0)?,
+            freeze: ms("CCMUX_DEMO_FREEZE_MS", 0)?,
+            dialog_after_paste: some_ms("CCMUX_DEMO_DIALOG_AFTER_PASTE_MS")?,
+            poison: get("CCMUX_DEMO_POISON"),
+            idle_redraw: some_ms("CCMUX_DEMO_IDLE_REDRAW_MS")?,
             transcript_delay: ms("CCMUX_DEMO_TRANSCRIPT_DELAY_MS", 0)?,
             hook_runs: hook_runs(get("CCMUX_DEMO_HOOKS"))?,
             hooks_dropped: names(get("CCMUX_DEMO_HOOKS_DROP")),

@@ -22,6 +22,8 @@ pub enum AlertKind {
     Uncertain,
     /// A message was given up.
     Failed,
+    /// Messages waited longer than their channel's time to live.
+    Expired,
     /// ccmux's text, or somebody's, stands in the prompt box and nothing moves.
     Stuck,
     /// The screen fits no rule.
@@ -47,6 +49,7 @@ impl AlertKind {
             Self::Degraded => "degraded",
             Self::Uncertain => "uncertain",
             Self::Failed => "failed",
+            Self::Expired => "expired",
             Self::Stuck => "stuck",
             Self::UnknownScreen => "unknown_screen",
             Self::HooksSilent => "hooks_silent",
@@ -55,6 +58,16 @@ impl AlertKind {
             Self::McpDown => "mcp_down",
         }
     }
+}
+
+/// Something for the log alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// Somebody is active at the terminal, but the box stayed empty: mouse or focus. It does not count as typing.
+    OnlyMouse,
+    /// Two witnesses have been of different minds for a minute.
+    Dispute(String),
 }
 
 /// Something to be done.
@@ -136,6 +149,11 @@ pub enum Effect {
         /// Why, for people.
         reason: String,
     },
+    /// A message that was never sent is too old by now.
+    RecordExpired {
+        /// Which message.
+        message: MessageId,
+    },
     /// Read the turn from the transcript and broadcast it.
     PublishTurn {
         /// Whose.
@@ -152,6 +170,11 @@ pub enum Effect {
         /// No Stop hook told of its end.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         interrupted: bool,
+    },
+    /// Write it into the log.
+    Note {
+        /// What.
+        note: Note,
     },
     /// Tell subscribers.
     Alert {

@@ -4,6 +4,7 @@ use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq, SessionId};
 use serde::{Deserialize, Serialize};
 
+use crate::now::UnixMs;
 use crate::screen::Seen;
 
 /// A message of the inbox, without its body.
@@ -20,10 +21,20 @@ pub struct Message {
     /// How often a batch with it failed before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
+    /// Its channel's: n goes before a channel that was passed over fewer than n times.
+    #[serde(default, skip_serializing_if = "is_level")]
+    pub priority: i32,
+    /// Not worth sending from then on: its channel's time to live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<UnixMs>,
 }
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+fn is_level(priority: &i32) -> bool {
+    *priority == 0
 }
 
 /// Whose session a fact is about, as proved by token and process, not as claimed.
@@ -83,7 +94,7 @@ pub enum SessionFact {
 }
 
 /// Claude Code's own state file, `sessions/<pid>.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", content = "waiting_for", rename_all = "snake_case")]
 pub enum FileState {
     /// The main loop waits for input.
@@ -95,6 +106,7 @@ pub enum FileState {
     /// A dialog is open; the text says which.
     Waiting(String),
     /// There is no such file, or it is another process's, or its word is unknown.
+    #[default]
     Absent,
 }
 
@@ -175,6 +187,13 @@ pub enum Event {
     },
     /// A message was committed to the inbox.
     MessageAccepted(Message),
+    /// Somebody took a message out of the inbox before it was sent.
+    MessageDropped {
+        /// Which.
+        message: MessageId,
+    },
+    /// The inbox is a new one: whatever waited is not in it.
+    InboxLost,
     /// A batch was in flight when an earlier daemon ended.
     BatchFound {
         /// Its number.
@@ -277,6 +296,8 @@ pub enum Event {
         /// Its line.
         seq: Seq,
     },
+    /// The screen rules were read again: a screen may mean something else now.
+    RulesReread,
     /// A deadline passed.
     DeadlinePassed,
     /// Somebody asks what the state is: a look older than a second is taken again.

@@ -16,12 +16,16 @@ use crate::screen::{BoxHolds, ScreenClass, Seen};
 
 /// A state file follows a hook within 0.2 s (F 61); after this it is believed again.
 const FILE_FOLLOWS_WITHIN_MS: u64 = 2_000;
+/// After the last Stop hook Claude is idle at once; what is busy for longer goes on.
+const STOP_FOLLOWED_WITHIN_MS: u64 = 1_000;
 /// Without a state file, a screen that is ready for that long ends a hook's "busy".
 const SCREEN_BELIEVED_AFTER_MS: u64 = 1_000;
 /// Looks further apart than that say nothing about the time between them.
 const LOOKS_CLOSE_WITHIN_MS: u64 = 2_500;
 /// The screen follows a state change within that time.
 const SCREEN_FOLLOWS_WITHIN_MS: u64 = 300;
+/// Witnesses may be of two minds for a moment; after this, people are told.
+const DISPUTED_AFTER_MS: u64 = 60_000;
 /// A look is good for a decision only that long: keys may come at any time.
 const LOOK_FRESH_FOR_MS: u64 = 20;
 
@@ -49,7 +53,7 @@ pub enum Activity {
 }
 
 /// What the witnesses of the owned agent said last, and when.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Evidence {
     hook: HookWord,
     hook_at: Mono,
@@ -57,27 +61,12 @@ pub struct Evidence {
     file_at: Mono,
     seen: Option<Seen>,
     seen_at: Mono,
-    stale: bool,
+    /// Nothing happened since the last look.
+    current: bool,
     ready_since: Option<Mono>,
     box_empty_since: Option<Mono>,
     idle_since: Option<Mono>,
-}
-
-impl Default for Evidence {
-    fn default() -> Self {
-        Self {
-            hook: HookWord::Nothing,
-            hook_at: Mono(0),
-            file: FileState::Absent,
-            file_at: Mono(0),
-            seen: None,
-            seen_at: Mono(0),
-            stale: true,
-            ready_since: None,
-            box_empty_since: None,
-            idle_since: None,
-        }
-    }
+    dispute: Option<(&'static str, Mono)>,
 }
 
 impl Evidence {
@@ -99,7 +88,7 @@ impl Evidence {
     fn hook_says(&mut self, word: HookWord, now: Now) {
         self.hook = word;
         self.hook_at = now.mono;
-        self.ready_since = None;
+        (self.ready_since, self.dispute) = (None, None);
         self.outdate(now);
     }
 
@@ -107,12 +96,13 @@ impl Evidence {
     pub fn file_says(&mut self, state: FileState, now: Now) {
         self.file = state;
         self.file_at = now.mono;
+        self.dispute = None;
         self.outdate(now);
     }
 
     /// Something happened that the last look could not show.
     pub fn outdate(&mut self, now: Now) {
-        self.stale = true;
+        self.current = false;
         self.note_idle(now);
     }
 
@@ -125,8 +115,30 @@ impl Evidence {
         self.box_empty_since = if empty { unbroken.or(Some(now.mono)) } else { None };
         self.seen = Some(seen);
         self.seen_at = now.mono;
-        self.stale = outdated;
+        self.current = !outdated;
         self.note_idle(now);
+        let since = |what| self.dispute.filter(|old| old.0 == what).map_or(now.mono, |old| old.1);
+        self.dispute = self.contradiction(now).map(|what| (what, since(what)));
+    }
+
+    /// What the screen shows against what the others say. A dialog that only the screen shows is none: a human's overlay.
+    fn contradiction(&self, now: Now) -> Option<&'static str> {
+        use ScreenClass::{Busy, Draft, Queued, Ready};
+        match (self.activity(now), self.seen.as_ref()?.class) {
+            (Activity::Busy, Ready | Draft) => Some("hooks or state file say busy, the screen shows no turn"),
+            (Activity::Dialog(_), Ready | Draft | Busy | Queued) => {
+                Some("hooks or state file say that a dialog is open, the screen shows none")
+            }
+            (Activity::Idle, Busy | Queued) => {
+                Some("hooks and state file say idle, the screen shows a running turn")
+            }
+            _ => None,
+        }
+    }
+
+    /// Two witnesses that have been of different minds at every look since then, and when it is time to tell people.
+    pub fn dispute(&self) -> Option<(&'static str, Mono)> {
+        self.dispute.map(|(what, since)| (what, since + DISPUTED_AFTER_MS))
     }
 
     /// Notes since when Claude is idle; asked at every event, since a hook's word can yield by time alone.
@@ -173,7 +185,7 @@ impl Evidence {
 
     /// The last look, if nothing happened since and it is not older than 20 ms.
     pub fn fresh_look(&self, now: Now) -> Option<&Seen> {
-        let fresh = !self.stale && now.mono.since(self.seen_at) <= LOOK_FRESH_FOR_MS;
+        let fresh = self.current && now.mono.since(self.seen_at) <= LOOK_FRESH_FOR_MS;
         self.seen.as_ref().filter(|_| fresh)
     }
 
@@ -195,6 +207,17 @@ impl Evidence {
     /// Since when every look showed an empty prompt box.
     pub fn box_empty_since(&self) -> Option<Mono> {
         self.box_empty_since
+    }
+
+    /// The state file said busy until now, although a Stop came longer ago than the file takes to follow.
+    pub fn outlasted_stop(&self, now: Now) -> bool {
+        let over_for = now.mono.since(self.hook_at);
+        self.file == FileState::Busy && self.hook == HookWord::Over && over_for > STOP_FOLLOWED_WITHIN_MS
+    }
+
+    /// Neither hooks nor a state file: only the screen tells.
+    pub fn is_unwitnessed(&self) -> bool {
+        self.file == FileState::Absent && self.hook == HookWord::Nothing
     }
 
     /// A background shell still runs.
@@ -247,7 +270,9 @@ impl Evidence {
             None => "people: nobody attached who can type".to_owned(),
             Some(at) => format!("people: last active {} s ago", (now.wall.0 - at.0).max(0) / 1000),
         };
-        vec![hooks, file, screen, human]
+        let dispute = self.dispute().filter(|(_, due)| now.mono >= *due);
+        let dispute = dispute.map(|(what, _)| format!("disputed: {what}; the more cautious one counts"));
+        [hooks, file, screen, human].into_iter().chain(dispute).collect()
     }
 }
 
@@ -276,6 +301,7 @@ mod tests {
         );
     }
 
+    /// Field fault 17.
     #[test]
     fn a_busy_state_file_outlasts_the_stop_hook() {
         let mut evidence = Evidence::default();
@@ -286,6 +312,7 @@ mod tests {
         assert_eq!(evidence.activity(at(300)), Activity::Idle);
     }
 
+    /// Field fault 17.
     #[test]
     fn without_a_state_file_a_ready_screen_ends_busy_after_a_second() {
         let mut evidence = Evidence::default();

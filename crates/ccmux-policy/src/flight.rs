@@ -11,7 +11,7 @@
 //! Enter is pressed only right after a look that showed our text, whole, and nothing else: in a dialog Enter approves
 //! (F 15). This module knows times and facts, no texts; [`Flight::step`] answers what to do, the supervisor does it.
 
-use ccmux_wire::id::{BatchId, PromptId};
+use ccmux_wire::id::{BatchId, MessageId, PromptId};
 use ccmux_wire::receipt::Proof;
 
 use crate::event::{Found, Message};
@@ -34,6 +34,11 @@ const STUCK_AFTER_MS: u64 = 60_000;
 const STRANDED_LOOK_MS: u64 = 5_000;
 /// A hook of an agent that died may still be on its way.
 const LAST_HOOK_WITHIN_MS: u64 = 500;
+
+/// What people are told, and when asked, about a batch that does not move.
+const IN_THE_WAY: &str =
+    "a batch was pasted, and something else than its text is on the screen: Enter is not pressed";
+const FROZEN: &str = "a batch was pasted, and the agent has written nothing since: it seems to be frozen";
 
 /// Where the batch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +94,7 @@ pub struct Flight {
     stage: Stage,
     enters: u32,
     pasted_at: Mono,
-    in_the_way_since: Option<Mono>,
+    in_the_way: Option<(&'static str, Mono)>,
     told_stuck: bool,
     uncertain: Option<&'static str>,
     told_uncertain: bool,
@@ -98,6 +103,8 @@ pub struct Flight {
     press_now: bool,
     saw_empty: bool,
     saw_foreign: bool,
+    /// Claude put it into its queue.
+    pub(crate) queued: bool,
 }
 
 impl Flight {
@@ -109,7 +116,7 @@ impl Flight {
             stage: Stage::Pasting,
             enters: 0,
             pasted_at: now,
-            in_the_way_since: None,
+            in_the_way: None,
             told_stuck: false,
             uncertain: None,
             told_uncertain: false,
@@ -118,6 +125,7 @@ impl Flight {
             press_now: false,
             saw_empty: false,
             saw_foreign: false,
+            queued: false,
         }
     }
 
@@ -135,6 +143,11 @@ impl Flight {
     /// Its messages.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    /// Somebody dropped a message before the batch was recorded.
+    pub fn forget(&mut self, message: MessageId) {
+        self.messages.retain(|held| held.id != message);
     }
 
     /// Its messages, when it is over.
@@ -184,8 +197,9 @@ impl Flight {
         }
     }
 
-    /// The session's own hook named the batch's text.
-    pub fn proved_by_hook(&mut self, prompt: Option<PromptId>) {
+    /// The session's own hook named the batch's text; `queued`: behind a prompt whose turn runs.
+    pub fn proved_by_hook(&mut self, prompt: Option<PromptId>, queued: bool) {
+        self.queued = queued;
         self.outcome = Some(Outcome::Delivered(Proof::Hook, prompt));
     }
 
@@ -194,6 +208,18 @@ impl Flight {
         self.agent_gone = true;
         if !matches!(self.stage, Stage::Pasting | Stage::Entering) {
             self.search_if_gone(now);
+        }
+    }
+
+    /// How far it is, for people.
+    pub fn progress(&self) -> &'static str {
+        match (self.uncertain.or(self.in_the_way.map(|(what, _)| what)), self.stage) {
+            (Some(what), _) => what,
+            (None, Stage::Pasting) => "a batch is being typed",
+            (None, Stage::Looking { .. }) => "a batch was typed and is looked for in the box",
+            (None, Stage::Entering) => "Enter is being pressed behind a batch",
+            (None, Stage::Awaiting { .. }) => "a batch was sent and its receipt is awaited",
+            (None, Stage::Searching { .. }) => "the transcript is searched for a batch",
         }
     }
 
@@ -259,23 +285,29 @@ impl Flight {
     pub fn seen(&mut self, seen: &Seen, now: Mono) {
         let Stage::Looking { .. } = self.stage else { return };
         self.saw_foreign |= seen.class == ScreenClass::Draft && seen.holds == BoxHolds::Foreign;
-        let again = Stage::Looking { due: now + LOOK_AGAIN_MS };
         let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
         self.stage = match (seen.class, seen.holds) {
             (ScreenClass::Draft, BoxHolds::Ours) if typing_reaches_the_box => return self.ours(now),
+            (ScreenClass::Ready, BoxHolds::Nothing) if seen.silent => return self.obstructed(FROZEN, now),
             (ScreenClass::Ready, BoxHolds::Nothing) if typing_reaches_the_box => return self.empty(now),
             (ScreenClass::Busy | ScreenClass::Queued, _) if self.enters > 0 => {
                 Stage::Awaiting { until: now + RECEIPT_WITHIN_MS }
             }
-            _ => {
-                self.in_the_way_since.get_or_insert(now);
-                again
-            }
+            _ => return self.obstructed(IN_THE_WAY, now),
         };
     }
 
+    /// Nothing can be done but to look again; an empty box that was not drawn since the paste proves nothing.
+    fn obstructed(&mut self, what: &'static str, now: Mono) {
+        let since = self.in_the_way.map_or(now, |(_, since)| since);
+        self.in_the_way = Some((what, since));
+        self.saw_empty = false;
+        let pause = if self.told_stuck { STRANDED_LOOK_MS } else { LOOK_AGAIN_MS };
+        self.stage = Stage::Looking { due: now + pause };
+    }
+
     fn ours(&mut self, now: Mono) {
-        self.in_the_way_since = None;
+        self.in_the_way = None;
         self.saw_empty = false;
         if self.enters < MAX_ENTERS {
             self.press_now = true;
@@ -289,7 +321,7 @@ impl Flight {
     }
 
     fn empty(&mut self, now: Mono) {
-        self.in_the_way_since = None;
+        self.in_the_way = None;
         let may_still_show = self.enters == 0 && now.since(self.pasted_at) < SHOWS_WITHIN_MS;
         // One look at an empty box is no proof that the text is gone: the screen may lag behind the keys.
         self.stage = if may_still_show || !self.saw_empty {
@@ -330,13 +362,11 @@ impl Flight {
     }
 
     fn stuck(&mut self, now: Mono) -> Option<Need> {
-        let since = self.in_the_way_since?;
+        let (what, since) = self.in_the_way?;
         if self.told_stuck || now.since(since) < STUCK_AFTER_MS {
             return None;
         }
         self.told_stuck = true;
-        Some(Need::TellStuck(
-            "a batch was pasted, and something else than its text is on the screen: Enter is not pressed",
-        ))
+        Some(Need::TellStuck(what))
     }
 }

@@ -30,8 +30,8 @@ pub enum Reason {
     Degraded,
     /// the agent was started and its prompt box was not seen yet
     Starting,
-    /// a batch is on its way
-    InFlight,
+    /// a batch is on its way; the text says how far it is
+    InFlight(&'static str),
     /// a turn runs
     Busy,
     /// a dialog is open
@@ -68,7 +68,7 @@ impl Reason {
             Self::Stopping | Self::Down => StateWord::Down,
             Self::Degraded => StateWord::Degraded,
             Self::Starting => StateWord::Starting,
-            Self::InFlight | Self::Busy | Self::Settling => StateWord::Busy,
+            Self::InFlight(_) | Self::Busy | Self::Settling => StateWord::Busy,
             Self::Dialog(_) => StateWord::Dialog,
             Self::Unseen | Self::UnknownScreen | Self::ShellScreen => StateWord::Unknown,
             Self::Refused(_) | Self::LookFailed(_) => StateWord::Unknown,
@@ -85,7 +85,7 @@ impl Reason {
             Self::Down => "the agent does not run".into(),
             Self::Degraded => "the agent keeps ending at once".into(),
             Self::Starting => "the agent was started and its prompt box was not seen yet".into(),
-            Self::InFlight => "a batch is on its way and its receipt is awaited".into(),
+            Self::InFlight(stage) => (*stage).into(),
             Self::Busy => "a turn runs".into(),
             Self::Dialog(which) => format!("a dialog is open ({which})"),
             Self::Settling => "Claude has only just become idle".into(),
@@ -95,7 +95,7 @@ impl Reason {
             Self::VimNormal => "the prompt box is in vim's normal mode, where Enter is a motion".into(),
             Self::Human { ago_s } => format!("a human was active {ago_s} s ago"),
             Self::UnknownScreen => "the screen fits no rule".into(),
-            Self::ShellScreen => "the agent's screen is gone".into(),
+            Self::ShellScreen => "the agent's screen is gone, or a shell runs in its pane".into(),
             Self::Refused(why) => format!("the terminal refused the last attempt ({why})"),
             Self::LookFailed(why) => format!("the screen can't be looked at ({why})"),
         }
@@ -107,7 +107,7 @@ impl Reason {
             Self::Stopping => "the daemon is started again",
             Self::Down | Self::Degraded => "the agent is started again",
             Self::Starting => "the prompt box is on the screen",
-            Self::InFlight => "the batch is delivered, or proved absent",
+            Self::InFlight(_) => "the batch is delivered, or proved absent",
             Self::Busy => "the turn ends",
             Self::Dialog(_) => "the dialog is answered or closed",
             Self::Settling => "Claude stays idle for 0.3 s",
@@ -115,8 +115,13 @@ impl Reason {
             Self::CopyMode => "copy mode is left (press q)",
             Self::Draft => "the prompt box is emptied or sent by whoever typed there",
             Self::VimNormal => "insert mode is entered (press i)",
-            Self::Human { .. } => "nobody was active for idle_threshold seconds",
-            Self::UnknownScreen | Self::ShellScreen => "the screen shows a prompt box",
+            Self::Human { .. } => {
+                "nobody was active for idle_threshold seconds, or the box stayed empty that long (a mouse types nothing)"
+            }
+            Self::UnknownScreen => "the screen shows a prompt box",
+            Self::ShellScreen => {
+                "the agent is the pane's own process (a script must exec it) and shows a prompt box"
+            }
             Self::Refused(_) | Self::LookFailed(_) => "the next attempt succeeds",
         }
     }
@@ -199,14 +204,24 @@ fn ask_screen(seen: &Seen, evidence: &Evidence, settings: &PolicySettings, now: 
 /// A human who types leaves a draft. If activity goes on but the box was empty at every look for as long as
 /// `idle_threshold`, it was a mouse or a focus change (F 53) and does not count.
 fn human_active(seen: &Seen, evidence: &Evidence, settings: &PolicySettings, now: Now) -> Option<Reason> {
-    let threshold = settings.idle_threshold_ms;
-    if threshold == 0 {
-        return None;
-    }
-    let ago = now.wall.0.saturating_sub(seen.active_at?.0).max(0) as u64;
-    if ago >= threshold + ACTIVITY_RESOLUTION_MS {
-        return None;
-    }
-    let only_mouse = evidence.box_empty_since().is_some_and(|since| now.mono.since(since) >= threshold);
+    let ago = active_ago(seen, settings, now)?;
+    let since = evidence.box_empty_since();
+    let only_mouse = since.is_some_and(|since| now.mono.since(since) >= settings.idle_threshold_ms);
     (!only_mouse).then_some(Reason::Human { ago_s: ago / 1000 })
+}
+
+/// Whether somebody was active after the box was first seen empty: at an open gate that was no typing.
+pub fn is_only_mouse(evidence: &Evidence, settings: &PolicySettings, now: Now) -> bool {
+    let empty = evidence.last_look().zip(evidence.box_empty_since());
+    empty.is_some_and(|(seen, since)| {
+        let ago = active_ago(seen, settings, now);
+        ago.is_some_and(|ago| ago + ACTIVITY_RESOLUTION_MS < now.mono.since(since))
+    })
+}
+
+/// How many ms ago a client that can type was active, if that is within `idle_threshold`.
+fn active_ago(seen: &Seen, settings: &PolicySettings, now: Now) -> Option<u64> {
+    let threshold = settings.idle_threshold_ms;
+    let ago = now.wall.0.saturating_sub(seen.active_at?.0).max(0) as u64;
+    (threshold > 0 && ago < threshold + ACTIVITY_RESOLUTION_MS).then_some(ago)
 }

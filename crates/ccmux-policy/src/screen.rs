@@ -46,6 +46,9 @@ pub struct Seen {
     /// The pane is in one of tmux's modes (copy mode): keys don't reach the agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub copy_mode: bool,
+    /// The agent has written nothing since the batch that the look asked about was pasted: it may not have read it yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
     /// When a client that can type was last active; absent when nobody is attached. Resolution: 1 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_at: Option<UnixMs>,
@@ -73,6 +76,7 @@ impl Seen {
             class,
             holds,
             copy_mode: false,
+            silent: false,
             active_at: None,
             press_enter: false,
             stashed: false,

@@ -10,6 +10,8 @@
 //! 6000   = closed: draft: somebody's text is in the prompt box     what `ccmux why` would say
 //! ```
 //!
+//! Behind `; ` a line of what `ccmux why` says may go on with what opens the gate, and when it is asked again.
+//!
 //! Every order must be listed, in order, at its time: a timeline says everything that happens. Values are JSON, or plain
 //! words where no quotes are needed. It knows no event by name: the names come from the types.
 
@@ -153,7 +155,7 @@ pub fn trace(text: &str) -> Result<String, String> {
             }
             (at, Step::Says(_)) => {
                 written.push_str(&run.orders_until(at));
-                written.push_str(&format!("{:<6} = {}\n", at.0, run.policy.status(run.now()).gate));
+                written.push_str(&format!("{:<6} = {}\n", at.0, run.why()));
             }
         }
     }
@@ -226,10 +228,18 @@ impl Run {
             }
             Step::Says(expected) => {
                 self.advance_quietly(at)?;
-                let said = self.policy.status(self.now()).gate;
-                matches_line(expected, &said).then_some(()).ok_or_else(|| format!("ccmux why says {said:?}"))
+                let said = self.why();
+                let holds = [said.as_str(), said.split("; opens when ").next().unwrap_or_default()];
+                let holds = holds.iter().any(|said| matches_line(expected, said));
+                holds.then_some(()).ok_or_else(|| format!("ccmux why says {said:?}"))
             }
         }
+    }
+
+    fn why(&self) -> String {
+        let status = self.policy.status(self.now());
+        let look = status.next_look_ms.map_or("at the next event".to_owned(), |ms| format!("in {ms} ms"));
+        format!("{}; opens when {}; next look {look}", status.gate, status.opens_when)
     }
 
     /// Lets deadlines pass until an order comes, at most until `at`.

@@ -2,6 +2,11 @@
 //!
 //! One prompt can make several Stops, share one, or end without any (F 28 to 32): a turn ends by a Stop of its prompt,
 //! or by Claude having been idle for 2 s since without one.
+//!
+//! ```text
+//! a daemon returns ─► open, catching up ─► idle for 300 ms ─► the known prompt's turn, then whatever ended besides
+//! a prompt, busy   ─► open              ─► its Stop, or idle for 2 s ─► its turn
+//! ```
 
 use ccmux_wire::id::{MessageId, PromptId};
 
@@ -18,6 +23,8 @@ const CAUGHT_UP_WITHIN_MS: u64 = 300;
 struct Delivered {
     prompt: Option<PromptId>,
     messages: Vec<MessageId>,
+    /// Claude put them into its queue while that prompt's turn ran: they join it, or make the next one (F 45, 46).
+    queued: bool,
 }
 
 /// What a turn's end publishes.
@@ -62,7 +69,7 @@ impl Turns {
         self.open = Some(prompt.clone());
         self.catching_up = true;
         self.unanswered.extend(&messages);
-        self.delivered.push(Delivered { prompt, messages });
+        self.delivered.push(Delivered { prompt, messages, queued: false });
     }
 
     /// The state file says busy: a turn runs even if no hook tells.
@@ -71,26 +78,43 @@ impl Turns {
         self.idle_since = None;
     }
 
-    /// A batch became a prompt.
-    pub fn delivered(&mut self, prompt: Option<PromptId>, messages: Vec<MessageId>) -> Option<Ended> {
+    /// A batch became a prompt, or was queued behind it.
+    pub fn delivered(
+        &mut self,
+        prompt: Option<PromptId>,
+        messages: Vec<MessageId>,
+        queued: bool,
+    ) -> Option<Ended> {
         let unfinished = self.began(prompt.clone());
         self.unanswered.extend(&messages);
-        self.delivered.push(Delivered { prompt, messages });
+        self.delivered.push(Delivered { prompt, messages, queued });
         unfinished
+    }
+
+    /// The turn of that prompt runs.
+    pub fn runs(&self, prompt: Option<&PromptId>) -> bool {
+        prompt.is_some() && self.open.as_ref().and_then(Option::as_ref) == prompt
     }
 
     /// A Stop of that prompt.
     pub fn ended(&mut self, prompt: Option<PromptId>, background: bool) -> Ended {
         let own = |delivered: &Delivered| {
-            delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt
+            let same = delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt;
+            same && !delivered.queued
         };
         let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.delivered).into_iter().partition(own);
         self.delivered = others;
         self.catching_up = false;
-        self.open = None;
         self.idle_since = None;
+        self.open = self.next_takes_queued().then(|| prompt.clone());
         let in_reply_to: Vec<MessageId> = mine.into_iter().flat_map(|delivered| delivered.messages).collect();
         Ended { prompt, in_reply_to, answers: self.take_answered(background) }
+    }
+
+    /// What was queued belongs to the turn that ends next, or, if Claude stays idle, joined the one that ended.
+    fn next_takes_queued(&mut self) -> bool {
+        let queued = self.delivered.iter_mut().filter(|delivered| delivered.queued);
+        queued.map(|waiting| (waiting.prompt, waiting.queued) = (None, false)).count() > 0
     }
 
     /// Messages of prompts that are over; those of a prompt still to end are kept.
@@ -105,20 +129,37 @@ impl Turns {
         answered
     }
 
-    /// The API failed: an alert, no turn; its messages are delivered, not answered.
+    /// The API failed: an alert, no turn; its messages are delivered, not answered. What ended without a daemon before it
+    /// is published all the same.
     pub fn failed(&mut self) {
         self.delivered.clear();
         self.unanswered.clear();
-        self.catching_up = false;
-        self.open = None;
+        self.open = self.catching_up.then_some(None);
         self.idle_since = None;
     }
 
-    /// Every witness says idle. Returns the turn that ended without a Stop, once that is certain.
+    /// Another turn ended, so what an earlier daemon left open is over: Claude runs one turn at a time. Returns it.
+    pub fn overtaken(&mut self, by: Option<&PromptId>) -> Option<Ended> {
+        let left = self.open.clone().flatten().filter(|left| self.catching_up && Some(left) != by)?;
+        let over = self.ended(Some(left), false);
+        self.catching_up = true;
+        Some(over)
+    }
+
+    /// Every witness says idle. Returns the turn that ended without a Stop, once that is certain; asked again, whatever
+    /// else ended without a daemon.
     pub fn idle(&mut self, background: bool, now: Mono) -> Option<Ended> {
         let prompt = self.open.clone()?;
         let since = *self.idle_since.get_or_insert(now);
-        (now.since(since) >= self.patience_ms()).then(|| self.ended(prompt, background))
+        if now.since(since) < self.patience_ms() {
+            return None;
+        }
+        let rest = self.catching_up && prompt.is_some();
+        let ended = self.ended(prompt, background);
+        if rest {
+            (self.open, self.catching_up, self.idle_since) = (Some(None), true, Some(since));
+        }
+        Some(ended)
     }
 
     /// No Stop is awaited for what ended without a daemon.
@@ -136,9 +177,9 @@ impl Turns {
         self.idle_since = None;
     }
 
-    /// A turn runs, or its Stop is awaited.
-    pub fn is_open(&self) -> bool {
-        self.open.is_some()
+    /// The session is left: its open turn is over.
+    pub fn left(&mut self) -> Option<Ended> {
+        self.open.clone().map(|prompt| self.ended(prompt, false))
     }
 
     /// When a missing Stop will be given up.
@@ -158,7 +199,7 @@ mod tests {
     #[test]
     fn a_turn_names_the_messages_of_its_own_prompt() {
         let mut turns = Turns::default();
-        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
         let late = turns.ended(prompt("p0"), false);
         assert_eq!((late.in_reply_to, late.answers), (vec![], vec![]), "a late Stop of the turn before");
         let own = turns.ended(prompt("p1"), false);
@@ -168,7 +209,7 @@ mod tests {
     #[test]
     fn a_message_is_answered_when_no_background_task_is_left() {
         let mut turns = Turns::default();
-        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
         let first = turns.ended(prompt("p1"), true);
         assert_eq!((first.in_reply_to, first.answers), (vec![MessageId(1)], vec![]));
         turns.began(prompt("p2"));
@@ -179,7 +220,7 @@ mod tests {
     #[test]
     fn a_turn_without_a_stop_ends_after_two_idle_seconds() {
         let mut turns = Turns::default();
-        turns.delivered(prompt("p1"), vec![MessageId(1)]);
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
         assert_eq!(turns.idle(false, Mono(1_000)), None);
         assert_eq!(turns.gives_up_at(), Some(Mono(3_000)));
         turns.busy();

@@ -15,7 +15,8 @@ use proptest::prelude::*;
 /// What the world does next.
 #[derive(Debug, Clone)]
 enum Act {
-    Message(u8),
+    Message(u8, u8),
+    Drop(u8),
     Look(u8, u8, bool),
     AnswerTyping(u8),
     AnswerSearch(u8),
@@ -24,12 +25,14 @@ enum Act {
     AgentEnds,
     AgentStarts,
     Pane(bool),
+    Freeze(bool),
     Time(u16),
 }
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        3 => (0..4u8).prop_map(Act::Message),
+        3 => (0..4u8, 0..6u8).prop_map(|(channel, worth)| Act::Message(channel, worth)),
+        1 => (0..20u8).prop_map(Act::Drop),
         12 => (0..7u8, 0..3u8, prop::bool::weighted(0.1)).prop_map(|(class, holds, copy)| Act::Look(class, holds, copy)),
         6 => (0..3u8).prop_map(Act::AnswerTyping),
         4 => (0..4u8).prop_map(Act::AnswerSearch),
@@ -38,6 +41,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::AgentEnds),
         2 => Just(Act::AgentStarts),
         2 => any::<bool>().prop_map(Act::Pane),
+        2 => any::<bool>().prop_map(Act::Freeze),
         6 => (0..7_000u16).prop_map(Act::Time),
     ]
 }
@@ -50,6 +54,7 @@ enum Place {
     Delivered,
     Uncertain,
     Failed,
+    Expired,
 }
 
 struct World {
@@ -61,6 +66,10 @@ struct World {
     searches: VecDeque<BatchId>,
     last_look: Option<(Option<BatchId>, Seen)>,
     current: Option<BatchId>,
+    /// The agent reads and draws nothing.
+    frozen: bool,
+    /// It has drawn nothing since the paste of the current batch.
+    silent: bool,
     pid: i32,
     alive: bool,
     prompts: u32,
@@ -78,6 +87,8 @@ impl World {
             searches: VecDeque::new(),
             last_look: None,
             current: None,
+            frozen: false,
+            silent: false,
             pid: 100,
             alive: true,
             prompts: 0,
@@ -106,9 +117,18 @@ impl World {
             Effect::FindInTranscript { batch } => self.searches.push_back(batch),
             Effect::RecordDelivered { batch, .. } => self.settle(batch, Place::Delivered),
             Effect::RecordUncertain { batch, .. } => self.settle(batch, Place::Uncertain),
-            Effect::RecordRequeued { batch, .. } => self.settle(batch, Place::Waiting),
+            Effect::RecordRequeued { batch, typed } => {
+                assert!(
+                    !typed || !self.silent,
+                    "batch {batch} was called absent before the agent had read it"
+                );
+                self.settle(batch, Place::Waiting);
+            }
             Effect::RecordFailed { message, .. } => {
                 assert_eq!(self.places.insert(message.0, Place::Failed), Some(Place::Waiting));
+            }
+            Effect::RecordExpired { message } => {
+                assert_eq!(self.places.insert(message.0, Place::Expired), Some(Place::Waiting));
             }
             Effect::StartAgent { .. } => assert!(!self.alive, "a second agent was ordered"),
             _ => {}
@@ -126,6 +146,7 @@ impl World {
         }
         self.typing.push_back((batch, false));
         self.current = Some(batch);
+        self.silent = self.frozen;
         self.last_look = None;
     }
 
@@ -150,7 +171,8 @@ impl World {
 
     fn act(&mut self, act: Act) {
         match act {
-            Act::Message(channel) => self.message(channel),
+            Act::Message(channel, worth) => self.message(channel, worth),
+            Act::Drop(nth) => self.drop_one(nth),
             Act::Look(class, holds, copy_mode) => self.answer_look(class, holds, copy_mode),
             Act::AnswerTyping(how) => self.answer_typing(how),
             Act::AnswerSearch(found) => self.answer_search(found),
@@ -158,6 +180,7 @@ impl World {
             Act::File(state) => self.file(state),
             Act::AgentEnds if self.alive => {
                 self.alive = false;
+                self.thaw();
                 self.last_look = None;
                 self.tell(Event::AgentExited { pid: self.pid, status: ExitStatus::Signal(9) });
             }
@@ -167,18 +190,36 @@ impl World {
                 self.tell(Event::AgentStarted { pid: self.pid });
             }
             Act::AgentEnds | Act::AgentStarts => {}
+            Act::Freeze(true) => self.frozen = true,
+            Act::Freeze(false) => self.thaw(),
             Act::Pane(true) => self.tell(Event::PaneActive),
             Act::Pane(false) => self.tell(Event::PaneSilent),
             Act::Time(ms) => self.pass(u64::from(ms)),
         }
     }
 
-    fn message(&mut self, channel: u8) {
+    fn thaw(&mut self) {
+        (self.frozen, self.silent) = (false, false);
+    }
+
+    /// Some are urgent, some are soon too old.
+    fn message(&mut self, channel: u8, worth: u8) {
         let id = self.places.len() as u64 + 1;
         self.places.insert(id, Place::Waiting);
         let channel = format!("c{channel}").parse().unwrap();
-        let message = Message { id: MessageId(id), channel, bytes: 9_000, rows: 1, failures: 0 };
+        let expires_at = (worth == 0).then(|| UnixMs(self.at as i64 + 3_000));
+        let (id, priority) = (MessageId(id), i32::from(worth) - 3);
+        let message = Message { id, channel, bytes: 9_000, rows: 1, failures: 0, priority, expires_at };
         self.tell(Event::MessageAccepted(message));
+    }
+
+    /// The inbox lets go only of what is not in flight.
+    fn drop_one(&mut self, nth: u8) {
+        let mut waiting = self.places.iter_mut().filter(|(_, place)| **place == Place::Waiting);
+        let Some((id, place)) = waiting.nth(nth.into()) else { return };
+        *place = Place::Failed;
+        let message = MessageId(*id);
+        self.tell(Event::MessageDropped { message });
     }
 
     fn answer_look(&mut self, class: u8, holds: u8, copy_mode: bool) {
@@ -194,14 +235,15 @@ impl World {
             ScreenClass::Unknown,
             ScreenClass::Shell,
         ];
-        let class = classes[class as usize];
+        let silent = self.silent && batch.is_some();
+        let class = if silent { ScreenClass::Ready } else { classes[class as usize] };
         let holds = match (class, batch, holds) {
             (ScreenClass::Ready, ..) => BoxHolds::Nothing,
             (ScreenClass::Draft, Some(_), 0 | 1) => BoxHolds::Ours,
             (ScreenClass::Draft, ..) => BoxHolds::Foreign,
             _ => BoxHolds::Nothing,
         };
-        let seen = Seen { copy_mode, ..Seen::plain(class, holds) };
+        let seen = Seen { copy_mode, silent, ..Seen::plain(class, holds) };
         self.last_look = Some((batch, seen.clone()));
         self.tell(Event::ScreenSeen { look, seen });
     }
@@ -225,6 +267,7 @@ impl World {
             return;
         };
         let found = [Found::Whole, Found::Within, Found::Absent, Found::Unreadable][found as usize];
+        let found = if self.silent { Found::Absent } else { found };
         self.tell(Event::TranscriptSearched { batch, found, prompt: None });
     }
 
@@ -264,6 +307,7 @@ impl World {
 
     /// A friendly world from here on: everything that can be delivered must be.
     fn calm_down(&mut self) {
+        self.thaw();
         self.tell(Event::StateFileRead { state: FileState::Idle });
         for _ in 0..3_000 {
             if !self.alive {
@@ -298,6 +342,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
+    /// Field faults 1, 15, 19.
     #[test]
     fn no_message_is_lost_or_doubled_and_no_key_is_pressed_blind(acts in prop::collection::vec(act(), 1..250)) {
         let mut world = World::new();

@@ -35,9 +35,13 @@ impl Workers {
             | Effect::RecordDelivered { .. }
             | Effect::RecordUncertain { .. }
             | Effect::RecordRequeued { .. }
-            | Effect::RecordFailed { .. } => &self.clerk,
+            | Effect::RecordFailed { .. }
+            | Effect::RecordExpired { .. } => &self.clerk,
             Effect::FindInTranscript { .. } => &self.witness,
-            Effect::PublishTurn { .. } | Effect::Alert { .. } | Effect::TellDraftLost => &self.speaker,
+            Effect::PublishTurn { .. }
+            | Effect::Alert { .. }
+            | Effect::Note { .. }
+            | Effect::TellDraftLost => &self.speaker,
             Effect::StartAgent { .. } | Effect::BindSession { .. } => &self.starter,
         };
         let _ = queue.send(effect);
@@ -97,7 +101,7 @@ impl EventLoop {
 
     fn tell(&self, status: PolicyStatus) {
         self.status.send_if_modified(|known| {
-            if known.gate != status.gate {
+            if gate_kind(&known.gate) != gate_kind(&status.gate) {
                 tracing::info!(
                     event = gate_event(&status.gate),
                     reason = status.gate.trim_start_matches("closed: "),
@@ -111,6 +115,14 @@ impl EventLoop {
     }
 }
 
+/// What makes an answer another one for the log: not how long ago somebody was active, nor how far a batch is.
+fn gate_kind(gate: &str) -> String {
+    match gate.strip_prefix("closed: busy") {
+        Some(_) => "busy".to_owned(),
+        None => gate.replace(|c: char| c.is_ascii_digit(), ""),
+    }
+}
+
 fn gate_event(gate: &str) -> &'static str {
     if gate == "open" { "gate.open" } else { "gate.closed" }
 }
@@ -119,5 +131,19 @@ async fn until(deadline: Option<tokio::time::Instant>) {
     match deadline {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_tells_a_new_reason_and_not_each_second_of_an_old_one() {
+        let human = |ago: u64| gate_kind(&format!("closed: human: a human was active {ago} s ago"));
+        assert_eq!(human(9), human(10));
+        assert_eq!(gate_kind("closed: busy: a turn runs"), gate_kind("closed: busy: a batch is being typed"));
+        assert_ne!(human(1), gate_kind("open"));
+        assert_ne!(gate_kind("closed: draft: text"), gate_kind("closed: draft: vim"));
     }
 }

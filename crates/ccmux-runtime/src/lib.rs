@@ -6,6 +6,8 @@
 //! | [`runtime_dir`] | makes, checks and locks the runtime directory |
 //! | [`dir_watch`] | tells that something changed in a directory |
 //! | [`readable`] | a descriptor that a task can wait on |
+//! | `disk` | whether the disk has room |
+//! | `database_file` | what the two databases have in common as files |
 //! | [`intake`] | finds FIFOs and reads them |
 //! | [`inbox`] | the database of messages: accepted once, delivered once |
 //! | [`prompt`] | message texts: sanitised, composed, cut into pieces, compared |
@@ -22,6 +24,7 @@
 //! | [`recorder`] | events and effects as lines of a timeline |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`setup`] | the guided first run: what is missing, what Claude asks |
+//! | [`doctor`] | what is on the pane now, and by which rule |
 //! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]
 
@@ -29,7 +32,10 @@ pub mod agent;
 pub mod clock;
 pub mod control;
 pub mod daemon;
+mod database_file;
 pub mod dir_watch;
+mod disk;
+pub mod doctor;
 pub mod event_loop;
 pub mod inbox;
 pub mod intake;

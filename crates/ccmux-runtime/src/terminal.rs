@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use ccmux_policy::UnixMs;
 use ccmux_policy::event::ExitStatus;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// What must still be true of the pane at the moment something is typed; checked by the terminal itself, in the same
 /// command, so that nothing can come in between.
@@ -83,6 +84,9 @@ pub struct Capture {
     pub text: String,
     /// When a client that can type was last active (1 s resolution); `None` if no such client is attached.
     pub active_at: Option<UnixMs>,
+    /// Since when the pane has written nothing, as its watch saw it; `None` while nobody watches. A moment older than
+    /// the picture may be missing.
+    pub silent_since: Option<Instant>,
 }
 
 /// How to start the agent: `ccmuxd launch FILE` in the pane, in its own pid.

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::WIRE_VERSION;
 use crate::hook::HookFrame;
+use crate::id::SessionId;
+use crate::inbox::{InboxMessage, InboxRequest};
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -46,8 +48,23 @@ pub enum Request {
         #[serde(default)]
         ansi: bool,
     },
+    /// Show messages, put some back, drop some.
+    Inbox(InboxRequest),
     /// The same stream as `output.sock`.
     Subscribe(Wish),
+    /// The older way of a hook to show a turn: published if the transcript does not show it within 2 s.
+    Broadcast(BroadcastRequest),
+    /// Read again what can change while the daemon runs.
+    Reload,
+}
+
+/// A turn as an older hook shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BroadcastRequest {
+    /// Whose; only the owned session's is taken.
+    pub session: SessionId,
+    /// Content blocks.
+    pub turn: Vec<Value>,
 }
 
 /// A message for the inbox.
@@ -95,9 +112,24 @@ pub struct Reply {
     /// For `why`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<Box<Why>>,
+    /// For `inbox`: the messages asked for, or as they are now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub messages: Option<Vec<InboxMessage>>,
     /// For `screen`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub screen: Option<String>,
+    /// For `reload`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reload: Option<Reloaded>,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What was read again, and from where.
+    pub reread: Vec<String>,
+    /// What counts from the daemon's next start only.
+    pub needs_restart: Vec<String>,
 }
 
 impl Reply {
@@ -122,7 +154,8 @@ pub enum ErrorCode {
     BadVersion,
     /// Whoever speaks may not use this verb.
     NotAllowed,
-    /// The message can't be taken: empty, too large, bad channel.
+    /// The message can't be taken (empty, too large, bad channel), what is asked can't be done to it, or what was to be
+    /// read again is broken.
     Rejected,
     /// The state waited for was not reached in time.
     TimedOut,
@@ -156,6 +189,13 @@ mod tests {
             r#"{"v":1,"type":"hook","event":"Stop","token":"t","claude_pid":7,"payload":{"session_id":"s"}}"#;
         let frame: Frame = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&frame).unwrap(), line);
+    }
+
+    #[test]
+    fn the_older_broadcast_has_no_version() {
+        let line = r#"{"type":"broadcast","session":"s","turn":[{"type":"text","text":"hi"}]}"#;
+        let Request::Broadcast(shown) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
+        assert_eq!((shown.session.as_str(), shown.turn.len()), ("s", 1));
     }
 
     #[test]

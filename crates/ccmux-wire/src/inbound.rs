@@ -16,6 +16,7 @@
 //! Pure: no clock, no file. Nothing here errs, and no input makes it stall: every byte ends in exactly one frame.
 //! What a message's text may hold is not decided here (the runtime sanitises it), nor whether it is new.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::channel::ChannelName;
@@ -268,6 +269,19 @@ fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
     bytes.iter().position(|byte| *byte == wanted)
 }
 
+/// How the frames of a channel are read: its policy's `format`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// A line that begins with `{` is JSON, anything else is text.
+    #[default]
+    Auto,
+    /// Everything is text, whatever it begins with.
+    Text,
+    /// Every line and every block is a JSON object; anything else is rejected.
+    Json,
+}
+
 /// A message as a writer to a FIFO meant it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InboundMessage {
@@ -303,9 +317,14 @@ pub enum Parsed {
     Ignored,
 }
 
-/// Reads one frame that came in on the FIFO of `source`.
+/// [`parse_as`] in the format of a channel without a policy.
+pub fn parse(frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
+    parse_as(Format::Auto, frame, source, now_unix_ms)
+}
+
+/// Reads one frame that came in on the FIFO of `source`, whose format is known.
 ///
-/// A line that begins with `{` is JSON. A block never is: whoever frames with NULs wants the text taken as it is, and
+/// As [`Format::Auto`] a line that begins with `{` is JSON. A block never is: whoever frames with NULs wants the text taken as it is, and
 /// JSON has `\n` for newlines. JSON nested deeper than 128 levels counts as broken.
 ///
 /// ```
@@ -316,7 +335,7 @@ pub enum Parsed {
 /// let Parsed::Message(message) = parse(Frame::Line(line.to_vec()), &source, 0) else { panic!() };
 /// assert_eq!((message.shown.as_str(), message.content.as_str()), ("telegram/bob", "hi"));
 /// ```
-pub fn parse(frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
+pub fn parse_as(format: Format, frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
     let (bytes, is_line) = match frame {
         Frame::TooLong { bytes } => {
             return Parsed::Rejected {
@@ -331,7 +350,7 @@ pub fn parse(frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
     if text.trim().is_empty() {
         return Parsed::Ignored;
     }
-    let plain = InboundMessage {
+    let mut plain = InboundMessage {
         channel: source.clone(),
         shown: source.to_string(),
         content: text.replace("\r\n", "\n"),
@@ -340,18 +359,27 @@ pub fn parse(frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
         meta: None,
         warnings: Vec::new(),
     };
-    if is_line && text.starts_with('{') { parse_json(plain, bytes.len()) } else { Parsed::Message(plain) }
+    let is_json = match format {
+        Format::Text => false,
+        Format::Auto => is_line && text.starts_with('{'),
+        Format::Json => true,
+    };
+    match is_json.then(|| serde_json::from_str(&plain.content)) {
+        None => Parsed::Message(plain),
+        Some(Ok(object)) => take_object(plain, object, bytes.len()),
+        Some(Err(error)) if format == Format::Json => Parsed::Rejected {
+            reason: format!("no JSON object, and the channel's format is json: {error}"),
+            bytes: bytes.len() as u64,
+        },
+        Some(Err(error)) => {
+            plain.warnings.push(format!("broken JSON, taken as plain text: {error}"));
+            Parsed::Message(plain)
+        }
+    }
 }
 
-/// `plain` is the line taken as text: what a broken one stays.
-fn parse_json(mut plain: InboundMessage, bytes: usize) -> Parsed {
-    let mut object: Map<String, Value> = match serde_json::from_str(&plain.content) {
-        Ok(object) => object,
-        Err(error) => {
-            plain.warnings.push(format!("broken JSON, taken as plain text: {error}"));
-            return Parsed::Message(plain);
-        }
-    };
+/// `plain` is the frame taken as text.
+fn take_object(mut plain: InboundMessage, mut object: Map<String, Value>, bytes: usize) -> Parsed {
     let rejected = |reason: &str| Parsed::Rejected { reason: reason.to_owned(), bytes: bytes as u64 };
     match object.remove("content") {
         Some(Value::String(content)) if content.trim().is_empty() => {

@@ -6,6 +6,7 @@
 //! | [`id`] | the identifiers of messages, batches, sessions and prompts |
 //! | [`inbound`] | bytes from a FIFO → frames → messages |
 //! | [`control`] | requests and replies on `control.sock` |
+//! | [`inbox`] | what `ccmux inbox` asks, and messages as it shows them |
 //! | [`hook`] | the frame a hook sends and the reply it obeys |
 //! | [`output`] | lines on `output.sock`: turns, alerts, the goodbye |
 //! | [`receipt`] | the states of a message and the receipt for one |
@@ -20,6 +21,7 @@ pub mod control;
 pub mod hook;
 pub mod id;
 pub mod inbound;
+pub mod inbox;
 pub mod output;
 pub mod paths;
 pub mod receipt;

@@ -34,6 +34,17 @@ pub struct Turn {
     /// Present, and true, only if the turn could not be completed from the transcript.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub partial: bool,
+    /// Where the turn comes from, if not from the transcript.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub source: Option<TurnSource>,
+}
+
+/// Where a turn comes from that was not read from a transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnSource {
+    /// A `broadcast` frame on `control.sock`: nobody but its sender knows that it is complete.
+    Broadcast,
 }
 
 /// Something a subscriber should know that is not a turn.
@@ -60,6 +71,9 @@ pub struct Alert {
     /// The messages it is about, by the ids their senders know.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub messages: Vec<String>,
+    /// For `unknown_screen`: the last rows of the agent's terminal as plain text, at most 8 KiB.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub screen: Option<String>,
 }
 
 /// The last line for a subscriber that fell too far behind.

@@ -13,6 +13,8 @@ use crate::id::Seq;
 ///    └───────────┘  ├─► uncertain ─► delivered
 ///  (redelivered)    └─► failed
 /// accepted ─► expired
+/// accepted, uncertain ─► failed       somebody dropped it
+/// uncertain, failed ─► accepted       somebody wants it tried again: (redelivered)
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,7 +29,7 @@ pub enum MessageState {
     Answered,
     /// It can't be proved either way; never sent again by itself.
     Uncertain,
-    /// Given up after repeated failures.
+    /// Given up: after repeated failures, or because somebody dropped it.
     Failed,
     /// The channel's time to live passed before it could be sent.
     Expired,
@@ -108,12 +110,57 @@ pub struct Receipt {
     /// When its batch was last typed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub injected_at: Option<i64>,
+    /// When Enter was last pressed for it; unknown if the daemon was started again between Enter and proof.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub entered_at: Option<i64>,
     /// When delivery was proved.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delivered_at: Option<i64>,
+    /// When the turn that answers it was published.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answered_at: Option<i64>,
+    /// How long each leg of its way took, once it was typed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub legs: Option<Legs>,
     /// The line on `output.sock` that answers it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turn_seq: Option<Seq>,
+}
+
+impl Receipt {
+    /// The receipt with its legs, from its times.
+    pub fn with_legs(self) -> Self {
+        let legs = Legs {
+            queued_ms: span(Some(self.accepted_at), self.injected_at),
+            typed_ms: span(self.injected_at, self.entered_at),
+            proved_ms: span(self.entered_at, self.delivered_at),
+            answered_ms: span(self.delivered_at, self.answered_at),
+        };
+        Self { legs: (legs != Legs::default()).then_some(legs), ..self }
+    }
+}
+
+/// How long each leg of a message's way took, in milliseconds. A leg that was not gone, or whose ends are not both known,
+/// is absent. Of several attempts the last one counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Legs {
+    /// From the inbox to the prompt box: it waited for the gate.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queued_ms: Option<u64>,
+    /// From the prompt box to Enter: the box was seen to hold it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub typed_ms: Option<u64>,
+    /// From Enter to the proof.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub proved_ms: Option<u64>,
+    /// From the proof to the turn that answers it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answered_ms: Option<u64>,
+}
+
+/// The wall clock may have been set back meanwhile.
+fn span(from: Option<i64>, to: Option<i64>) -> Option<u64> {
+    Some(u64::try_from(to?.saturating_sub(from?)).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -128,5 +175,23 @@ mod tests {
             assert_eq!(json, format!("{word:?}"));
         }
         assert_eq!(MessageState::from_word("lost"), None);
+    }
+
+    fn receipt(json: &str) -> Receipt {
+        serde_json::from_str(&format!(r#"{{"id":"a","channel":"x",{json}}}"#)).unwrap()
+    }
+
+    #[test]
+    fn legs_are_the_spans_between_the_times_that_are_known() {
+        let whole = receipt(
+            r#""state":"answered","accepted_at":10,"injected_at":20,"entered_at":25,"delivered_at":37,"answered_at":100"#,
+        );
+        let json = serde_json::to_value(whole.with_legs().legs).unwrap();
+        let expected = serde_json::json!({"queued_ms":10,"typed_ms":5,"proved_ms":12,"answered_ms":63});
+        assert_eq!(json, expected);
+        let found = receipt(r#""state":"delivered","accepted_at":10,"injected_at":20,"delivered_at":5"#);
+        let legs = found.with_legs().legs.unwrap();
+        assert_eq!((legs.queued_ms, legs.typed_ms, legs.proved_ms), (Some(10), None, None));
+        assert_eq!(receipt(r#""state":"accepted","accepted_at":10"#).with_legs().legs, None);
     }
 }

@@ -83,6 +83,15 @@ pub struct ChannelStatus {
     pub state: String,
 }
 
+/// A file that looks like a channel's and can't be one, by its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RefusedFile {
+    /// Its name in the runtime directory.
+    pub file: String,
+    /// `refused: `, and why.
+    pub state: String,
+}
+
 /// Which way a channel's FIFO goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,6 +100,15 @@ pub enum Direction {
     In,
     /// `out.NAME`.
     Out,
+}
+
+/// Turns that were published since the daemon's start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnsStatus {
+    /// All of them.
+    pub published: u64,
+    /// Those that could not be completed from the transcript.
+    pub partial: u64,
 }
 
 /// Where the daemon's HTTP server listens.
@@ -126,12 +144,18 @@ pub struct Status {
     pub queue: QueueStatus,
     /// FIFOs that are open or were refused.
     pub channels: Vec<ChannelStatus>,
+    /// Files whose names are no channels' names.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub refused_files: Vec<RefusedFile>,
     /// How many read `output.sock`.
     pub subscribers: u32,
-    /// What does not work: `mcp`, `inbox`, ...
+    /// What does not work: `agent`, `mcp`, `disk`.
     pub degraded: Vec<String>,
     /// The last line on `output.sock`.
     pub last_seq: Option<Seq>,
+    /// What was published.
+    #[serde(default)]
+    pub turns: TurnsStatus,
     /// The daemon's process id.
     pub daemon_pid: i32,
     /// The daemon's version.
@@ -144,6 +168,15 @@ pub struct Status {
     pub tmux: Option<TmuxStatus>,
 }
 
+/// Something that happened, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happened {
+    /// When, Unix milliseconds.
+    pub at: i64,
+    /// One clause, e.g. `the turn ended`.
+    pub what: String,
+}
+
 /// The answer to `why`: is the gate open, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
@@ -154,8 +187,11 @@ pub struct Why {
     /// Milliseconds until ccmux looks again by itself; absent if it waits for an event.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_look_ms: Option<u64>,
-    /// What each witness said last: hooks, state file, screen, human.
+    /// What each witness said last: hooks, state file, screen, human; and what is disputed between them.
     pub evidence: Vec<String>,
+    /// The latest past in people's words, oldest first.
+    #[serde(default)]
+    pub happened: Vec<Happened>,
     /// The latest events and orders, oldest first, one line each.
     pub recent: Vec<String>,
 }

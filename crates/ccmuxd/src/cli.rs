@@ -50,6 +50,18 @@ pub enum Command {
     /// Presses nothing itself. Exit codes: 0 Claude is ready, 1 it is not, 69 something is missing, 73 a directory is
     /// refused, 78 settings.
     Setup,
+    /// Look at the agent's pane now and say what it shows, and by which rule
+    ///
+    /// Needs no daemon. Exit codes: 0 the screen is understood, 1 it is not, or there is none, 69 tmux is missing,
+    /// 78 settings or screen rules.
+    Doctor {
+        /// Classify what is on the pane now
+        #[arg(long, required = true)]
+        screen: bool,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Become the agent that FILE describes
     #[command(hide = true)]
     Launch {

@@ -1,10 +1,11 @@
 //! `ccmuxd`: the daemon's main. Settings, logging, signals, then [`ccmux_runtime::daemon::run`].
 //!
-//! `ccmuxd setup` guides through the first run. Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output
-//! over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
+//! `ccmuxd setup` guides through the first run; `ccmuxd doctor` looks at the agent's pane. Two hidden commands are run
+//! inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
 //! is refused, 78 settings.
 
 mod cli;
+mod doctor;
 mod logging;
 mod print;
 mod setup;
@@ -12,6 +13,8 @@ mod setup;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_runtime::agent::launch::run_launch;
 use ccmux_runtime::agent::plan::agent_environment;
@@ -21,6 +24,7 @@ use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
 use ccmux_runtime::tmux::pane_sink;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use cli::{Cli, Command};
@@ -28,6 +32,8 @@ use cli::{Cli, Command};
 /// sysexits.h: something needed is not there; settings.
 const EX_UNAVAILABLE: u8 = 69;
 const EX_CONFIG: u8 = 78;
+/// Whoever still waits for a locked database or a dead disk ends with the process: databases commit wholly or not at all.
+const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -42,6 +48,9 @@ fn main() -> ExitCode {
             Err(error) => fail(1, &format!("pane-sink {}: {error}", socket.display())),
         },
         None if cli.print_default_config => print::default_file(),
+        Some(Command::Doctor { json, .. }) => {
+            with_settings(&cli, |loaded| with_setting(loaded, |setting| doctor::run(&setting, *json)))
+        }
         Some(Command::Setup) => with_settings(&cli, |loaded| with_setting(loaded, setup::run)),
         None => with_settings(&cli, |loaded| with_setting(loaded, run)),
     }
@@ -97,7 +106,11 @@ fn run(setting: Setting) -> ExitCode {
         }
     };
     match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime.block_on(run_until_signal(setting, proxy)),
+        Ok(runtime) => {
+            let code = runtime.block_on(run_until_signal(setting, proxy));
+            runtime.shutdown_timeout(ENDS_WITHIN);
+            code
+        }
         Err(error) => fail(1, &format!("the runtime can't start: {error}")),
     }
 }
@@ -111,17 +124,23 @@ fn warn_of_proxy(warning: &UnexpectedProxy) {
 
 async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> ExitCode {
     let shutdown = CancellationToken::new();
-    let (terminate, interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-        (Err(error), _) | (_, Err(error)) => return fail(1, &format!("signals: {error}")),
+    let signals =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
+    let (terminate, interrupt, hang_up) = match signals {
+        (Ok(terminate), Ok(interrupt), Ok(hang_up)) => (terminate, interrupt, hang_up),
+        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+            return fail(1, &format!("signals: {error}"));
+        }
     };
+    let reload = Arc::new(Notify::new());
+    tokio::spawn(reload_on(hang_up, Arc::clone(&reload)));
     tokio::spawn(stop_on(terminate, shutdown.clone()));
     tokio::spawn(stop_on(interrupt, shutdown.clone()));
     let ready = || {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         proxy.iter().for_each(warn_of_proxy);
     };
-    let stopped = daemon::run(setting, shutdown, ready).await;
+    let stopped = daemon::run(setting, shutdown, reload, ready).await;
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     match stopped {
         Ok(()) => ExitCode::SUCCESS,
@@ -129,6 +148,13 @@ async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> E
             tracing::error!(event = "daemon.refused", %error);
             fail(error.exit_code(), &error.to_string())
         }
+    }
+}
+
+/// `systemctl reload`, and who knows daemons, send SIGHUP.
+async fn reload_on(mut signal: tokio::signal::unix::Signal, reload: Arc<Notify>) {
+    while signal.recv().await.is_some() {
+        reload.notify_one();
     }
 }
 

@@ -13,7 +13,11 @@ pub fn settings(loaded: &Loaded) -> ExitCode {
         let origin = loaded.origins.get(key.path).map_or("default", String::as_str);
         format!("{} = {}  # {origin}\n", key.path, value_at(&values, key.path))
     });
-    write(&lines.collect::<String>())
+    let channels = loaded.settings.channels.iter().map(|(name, policy)| {
+        let policy = serde_json::to_value(policy).unwrap_or_default();
+        format!("channels.{name} = {policy}  # a file\n")
+    });
+    write(&lines.chain(channels).collect::<String>())
 }
 
 /// config/ccmux.toml.

@@ -13,7 +13,9 @@
 //! | [`wire_hash`] | docs/PROTOCOL.md was read again after the wire changed |
 //! | [`words`] | words that don't belong |
 //! | [`links`] | links between documents lead somewhere |
+//! | [`cases`] | faults from the field and acceptance cases have tests that bear their numbers |
 
+mod cases;
 mod layers;
 mod links;
 mod settings;
@@ -85,5 +87,6 @@ fn all_findings(tree: &Tree) -> anyhow::Result<Vec<Finding>> {
     findings.extend(wire_hash::check(tree));
     findings.extend(words::check(tree));
     findings.extend(links::check(tree));
+    findings.extend(cases::check(tree));
     Ok(findings)
 }

@@ -13,6 +13,9 @@ const HOOK: (&str, usize) = ("crates/ccmux-hook/src/main.rs", 99);
 /// The policy without tests, comments and blank lines, all files together.
 const POLICY: (&str, usize) = ("crates/ccmux-policy/src/", 2500);
 
+/// How timelines are written down and replayed: a tool of tests, which decides nothing.
+const NOTATION: &str = "crates/ccmux-policy/src/timeline.rs";
+
 /// Looks at all Rust files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -22,7 +25,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         findings.extend(missing_docs(&file.path, &file.text));
         if !is_test(&file.path) {
             findings.extend(length(&file.path, lines));
-            policy_lines += if file.path.starts_with(POLICY.0) { lines_of_code(&file.text) } else { 0 };
+            policy_lines += if file.path.starts_with(POLICY.0) && file.path != NOTATION {
+                lines_of_code(&file.text)
+            } else {
+                0
+            };
         }
     }
     if policy_lines > POLICY.1 {

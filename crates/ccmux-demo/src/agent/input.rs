@@ -5,8 +5,15 @@ use std::time::Instant;
 use super::{Again, Agent, HINT_SHOWN, LEAVE_WINDOW};
 use crate::keys::{EnterForm, Key};
 
+/// How a paste begins.
+const PASTE: &[u8] = b"\x1b[200~";
+
 impl Agent {
     pub(super) fn input(&mut self, bytes: &[u8], now: Instant) {
+        if bytes.windows(PASTE.len()).any(|part| part == PASTE) {
+            // The whole agent stands still, as one whose event loop is blocked.
+            std::thread::sleep(std::mem::take(&mut self.freeze));
+        }
         self.journal.read(bytes);
         let keys = self.parser.feed(bytes);
         self.keys(keys, now);
@@ -16,7 +23,8 @@ impl Agent {
     pub(super) fn keys(&mut self, keys: Vec<Key>, now: Instant) {
         for key in keys {
             self.idle_since = None;
-            if let Some(dialog) = self.dialog_mut() {
+            let armed = self.dialog_armed.is_none_or(|at| now >= at);
+            if let Some(dialog) = self.dialog_mut().filter(|_| armed) {
                 if let Some(answer) = dialog.key(&key) {
                     self.answered(&answer, now);
                 }
@@ -84,10 +92,14 @@ impl Agent {
     fn paste(&mut self, text: &str, now: Instant) {
         if self.drop_left > 0 {
             self.drop_left -= 1;
+            self.hint = Some(("No text in the clipboard", now + HINT_SHOWN));
             return;
         }
         self.prompt.paste(text);
         self.deaf_until = Some(now + self.faults.enter_deaf);
+        if !std::mem::replace(&mut self.pasted_before, true) {
+            self.dialog_due = self.faults.dialog_after_paste.map(|pause| now + pause);
+        }
     }
 
     fn enter(&mut self, form: EnterForm, now: Instant) {
@@ -104,6 +116,9 @@ impl Agent {
         if self.swallow_left > 0 {
             self.swallow_left -= 1;
             return;
+        }
+        if self.faults.poison.as_deref().is_some_and(|mark| self.prompt.text().contains(mark)) {
+            return drop(self.prompt.take());
         }
         if self.prompt.continues() {
             return self.prompt.break_line();

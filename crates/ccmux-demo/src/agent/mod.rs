@@ -98,6 +98,13 @@ pub struct Agent {
     swallow_left: u32,
     drop_left: u32,
     deaf_until: Option<Instant>,
+    /// How long it freezes at the next paste.
+    freeze: Duration,
+    /// A dialog opens by itself then: a fault switch.
+    dialog_due: Option<Instant>,
+    /// That dialog takes keys from then on.
+    dialog_armed: Option<Instant>,
+    pasted_before: bool,
     /// Vim's NORMAL mode is on.
     normal_mode: bool,
     conversation: Conversation,
@@ -154,6 +161,10 @@ impl Agent {
             swallow_left: faults.swallow_enter,
             drop_left: faults.drop_paste,
             deaf_until: None,
+            freeze: faults.freeze,
+            dialog_due: None,
+            dialog_armed: None,
+            pasted_before: false,
             normal_mode: faults.vim,
             conversation: Conversation::default(),
             printed: 0,
@@ -228,6 +239,8 @@ impl Agent {
             animation,
             idle,
             task,
+            self.dialog_due.filter(|due| *due > now),
+            self.faults.idle_redraw.map(|pause| now + pause),
             self.escape_since.map(|since| since + ESCAPE_WAIT),
             self.hint.map(|(_, until)| until),
             self.again.map(|(_, until)| until),

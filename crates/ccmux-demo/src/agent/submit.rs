@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Agent, Exit, HINT_SHOWN};
 use crate::conversation::Mark;
-use crate::dialog::{Dialog, Kind};
+use crate::dialog::{Answer, Dialog, Kind};
 use crate::event::RunId;
 use crate::ids;
 use crate::process::{Cancel, Outcome};
@@ -13,6 +13,10 @@ use crate::session::Opened;
 use crate::transcript::Transcript;
 
 const SHELL_LIMIT: Duration = Duration::from_secs(120);
+/// A key that was pressed before the dialog could be seen arrives within that time, on a busy machine too.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
+/// What a dialog that came by itself asks for.
+const APPROVED: &str = "touch APPROVED";
 
 impl Agent {
     pub(super) fn submit(&mut self, now: Instant) {
@@ -88,6 +92,25 @@ impl Agent {
         ];
         let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         self.overlay = Some(Dialog::new(Kind::Status(facts), &self.cwd()));
+    }
+
+    /// A dialog that nobody called for, as a sub-agent's or an MCP server's may come. Enter in it runs the command. Whoever
+    /// draws opens it, and it takes keys a moment later: a key that was on its way when it was drawn is for the box.
+    pub(super) fn open_due_dialog(&mut self, now: Instant) {
+        if self.dialog_due.take_if(|due| now >= *due).is_some() {
+            let kind = Kind::Bash { command: APPROVED.into(), about: "a dialog that came by itself".into() };
+            self.overlay = Some(Dialog::new(kind, &self.cwd()));
+            self.dialog_armed = Some(now + ON_ITS_WAY);
+        }
+    }
+
+    /// A dialog of no turn was answered.
+    pub(super) fn overlay_answered(&mut self, overlay: &Dialog, answer: &Answer) {
+        if let (Kind::Bash { command, .. }, Answer::Pick(option)) = (&overlay.kind, answer)
+            && overlay.agrees(*option)
+        {
+            self.shell(command);
+        }
     }
 
     /// `!cmd`: runs unasked. Real Claude goes on to a turn; here the output is all.

@@ -158,3 +158,41 @@ fn a_late_transcript_line_comes_after_the_stop() {
     stage.agent.finish();
     assert!(std::fs::read_to_string(&path).unwrap().contains("held back"));
 }
+
+#[test]
+fn a_dialog_that_comes_by_itself_takes_keys_once_it_is_drawn() {
+    let mut stage = Stage::ready(&[("CCMUX_DEMO_DIALOG_AFTER_PASTE_MS", "50")]);
+    stage.types(b"\x1b[200~silent: 9\x1b[201~");
+    stage.pass(SECOND);
+    assert_eq!(stage.status(), Status::Idle);
+    assert!(stage.screen().contains("touch APPROVED"));
+    assert_eq!(stage.status(), Status::DialogOpen);
+    stage.pass(SECOND);
+    stage.types(b"\x1b");
+    stage.pass(SECOND);
+    assert!(stage.screen().contains("❯\u{a0}silent: 9"), "the text is still in the box");
+    stage.types(b"\r");
+    assert_eq!(stage.status(), Status::Busy);
+}
+
+#[test]
+fn an_enter_in_the_dialog_that_came_by_itself_approves() {
+    let mut stage = Stage::ready(&[("CCMUX_DEMO_DIALOG_AFTER_PASTE_MS", "0")]);
+    stage.types(b"\x1b[200~silent: 1\x1b[201~");
+    stage.screen();
+    stage.types(b"\r");
+    assert_eq!((stage.agent.shells.len(), stage.status()), (0, Status::Busy), "it was on its way");
+    stage.pass(SECOND);
+    stage.types(b"\r");
+    assert_eq!(stage.agent.shells.len(), 1);
+}
+
+#[test]
+fn a_poisoned_prompt_vanishes_from_the_box() {
+    let mut stage = Stage::ready(&[("CCMUX_DEMO_POISON", "arsenic")]);
+    stage.types(b"say: arsenic\r");
+    assert_eq!(stage.status(), Status::Idle);
+    assert!(!stage.screen().contains("arsenic"));
+    stage.types(b"silent: 9\r");
+    assert_eq!(stage.status(), Status::Busy);
+}

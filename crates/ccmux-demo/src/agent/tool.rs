@@ -107,8 +107,8 @@ impl Agent {
 
     /// The human has answered the dialog.
     pub(super) fn answered(&mut self, answer: &Answer, now: Instant) {
-        if self.overlay.take().is_some() {
-            return;
+        if let Some(overlay) = self.overlay.take() {
+            return self.overlay_answered(&overlay, answer);
         }
         self.cancel_turn_processes();
         let Some(turn) = self.turn.as_mut() else { return };

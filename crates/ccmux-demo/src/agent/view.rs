@@ -23,6 +23,7 @@ impl Agent {
         if !self.is_ready() {
             return None;
         }
+        self.open_due_dialog(now);
         let (size, looks) = (self.size, self.looks(now));
         let block = match self.dialog() {
             Some(dialog) => dialog.block(size.columns),
@@ -76,7 +77,7 @@ impl Agent {
             hint: self.hint_text(),
             placeholder: placeholder.filter(|_| self.prompt.is_empty()),
             shell: self.prompt.text().starts_with('!'),
-            footer: self.footer(),
+            footer: self.footer(now),
         }
     }
 
@@ -98,12 +99,15 @@ impl Agent {
         }
     }
 
-    fn footer(&self) -> Footer {
+    fn footer(&self, now: Instant) -> Footer {
         let manual = self.permission_mode != "bypassPermissions";
         match self.again {
             Some((Again::CtrlC, _)) => return Footer::Said("Press Ctrl-C again to exit".into()),
             Some((Again::CtrlD, _)) => return Footer::Said("Press Ctrl-D again to exit".into()),
             _ => {}
+        }
+        if self.faults.idle_redraw.is_some() {
+            return Footer::Said(format!("⏱ {} ms", now.saturating_duration_since(self.begun).as_millis()));
         }
         if self.normal_mode {
             return Footer::Said("-- NORMAL --".into());

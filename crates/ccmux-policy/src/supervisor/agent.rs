@@ -11,7 +11,8 @@ use crate::now::Now;
 
 impl Supervisor {
     pub(super) fn agent_found(&mut self, pid: i32, session: Option<SessionId>, now: Now) {
-        self.session = session;
+        // The state file may have named a later one already.
+        self.session = self.session.take().or(session);
         self.agent_started(pid, now);
     }
 
@@ -26,7 +27,8 @@ impl Supervisor {
         self.evidence = Evidence::default();
         self.turns.not_idle();
         self.box_seen = false;
-        self.hooks_heard = false;
+        (self.hooks_heard, self.unhooked_since) = (false, None);
+        (self.unknown_since, self.told_unknown) = (None, false);
         self.outdate(now);
         if self.lifecycle.restarts() > 0 {
             self.alert(AlertKind::AgentRestarted, format!("the agent runs again (pid {pid})"));

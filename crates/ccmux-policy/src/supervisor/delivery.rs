@@ -1,11 +1,11 @@
 //! Messages on their way: the gate is asked, a batch is injected, its flight followed to the receipt.
 
-use ccmux_wire::id::{BatchId, PromptId};
+use ccmux_wire::id::{BatchId, MessageId, PromptId};
 use ccmux_wire::receipt::Proof;
 
 use super::stash::Stash;
 use super::{BREATHE_MS, Breather, Supervisor, earlier};
-use crate::effect::{AlertKind, Effect};
+use crate::effect::{AlertKind, Effect, Note};
 use crate::event::{Found, Message};
 use crate::evidence::Activity;
 use crate::flight::{Flight, Need, Outcome};
@@ -18,7 +18,7 @@ const HELD_ALERT_AFTER_MS: u64 = 600_000;
 /// So many prompts that proved a batch are remembered: hooks fire again within moments, if they do.
 const USED_PROMPTS: usize = 256;
 /// So many deliveries in a row that only the transcript proved mean that hooks don't come.
-const HOOKS_MISSED: u32 = 3;
+pub(super) const HOOKS_MISSED: u32 = 3;
 
 impl Supervisor {
     pub(super) fn batch_found(&mut self, batch: BatchId, messages: Vec<Message>, now: Now) {
@@ -91,7 +91,7 @@ impl Supervisor {
             Outcome::Abandoned => {}
             Outcome::Absent { typed } => {
                 self.effects.push_back(Effect::RecordRequeued { batch, typed });
-                self.back_to_queue(flight.into_messages(), typed);
+                self.back_to_queue(flight.into_messages(), typed, now);
             }
         }
         self.outdate(now);
@@ -106,9 +106,8 @@ impl Supervisor {
             proof,
             prompt: prompt.clone(),
         });
-        if let Some(unfinished) = self.turns.delivered(prompt, ids) {
-            self.publish(unfinished, true);
-        }
+        let unfinished = self.turns.delivered(prompt, ids, flight.queued);
+        self.publish(unfinished, true);
     }
 
     fn note_used(&mut self, prompt: Option<&PromptId>) {
@@ -126,7 +125,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn back_to_queue(&mut self, messages: Vec<Message>, typed: bool) {
+    pub(super) fn back_to_queue(&mut self, messages: Vec<Message>, typed: bool, now: Now) {
         let alone = messages.len() == 1;
         for mut message in messages {
             if typed && alone && message.failures >= SPLIT_AFTER_FAILURES {
@@ -136,8 +135,30 @@ impl Supervisor {
                 continue;
             }
             message.failures += u32::from(typed);
-            self.queue.insert(message);
+            // A ttl is for what was never typed.
+            message.expires_at = message.expires_at.filter(|_| !typed);
+            self.queue.insert(message, now);
         }
+    }
+
+    /// One that was on its way to be recorded is not recorded, and must not come back.
+    pub(super) fn message_dropped(&mut self, message: MessageId) {
+        self.queue.remove(message);
+        self.flight.iter_mut().for_each(|flight| flight.forget(message));
+    }
+
+    /// What was not sent in its channel's time is not sent any more.
+    pub(super) fn expire(&mut self, now: Now) {
+        let expired = self.queue.take_expired(now.mono);
+        if expired.is_empty() {
+            return;
+        }
+        self.effects.extend(expired.iter().map(|message| Effect::RecordExpired { message: message.id }));
+        let what = match expired.len() {
+            1 => "a message was not sent within its channel's ttl".to_owned(),
+            many => format!("{many} messages were not sent within their channel's ttl"),
+        };
+        self.alert_about(AlertKind::Expired, &expired, what);
     }
 
     pub(super) fn advance_queue(&mut self, now: Now) {
@@ -176,6 +197,9 @@ impl Supervisor {
     }
 
     pub(super) fn inject(&mut self, now: Now) {
+        if gate::is_only_mouse(&self.evidence, &self.settings, now) {
+            self.effects.push_back(Effect::Note { note: Note::OnlyMouse });
+        }
         let batch = self.next_batch;
         self.next_batch = BatchId(batch.0 + 1);
         let taken = self.queue.take_batch(self.settings.batch_bytes);
@@ -194,8 +218,8 @@ impl Supervisor {
             let degraded = self.lifecycle.is_degraded();
             return closed(if degraded { Reason::Degraded } else { Reason::Down });
         }
-        if self.flight.is_some() {
-            return closed(Reason::InFlight);
+        if let Some(flight) = &self.flight {
+            return closed(Reason::InFlight(flight.progress()));
         }
         if self.turns.is_catching_up() && self.evidence.activity(now) == Activity::Idle {
             return Gate::Closed { reason: Reason::Settling, look_at: self.turns.gives_up_at() };

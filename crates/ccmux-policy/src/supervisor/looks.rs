@@ -3,7 +3,7 @@
 use ccmux_wire::id::BatchId;
 
 use super::{BREATHE_MS, Breather, Supervisor, earlier};
-use crate::effect::{AlertKind, Effect};
+use crate::effect::{AlertKind, Effect, Note};
 use crate::gate::Reason;
 use crate::now::Now;
 use crate::screen::{ScreenClass, Seen};
@@ -35,12 +35,25 @@ impl Supervisor {
         if self.pending_look.is_some_and(|look| look.batch.is_none()) {
             self.taint_look();
         }
+        if self.evidence.is_unwitnessed() {
+            self.turns.not_idle();
+        }
     }
 
     /// A reason to look, never proof: a turn may have ended without a hook, a dialog may have opened.
     pub(super) fn pane_silent(&mut self, now: Now) {
         self.evidence.outdate(now);
+        if self.box_seen && (!self.hooks_heard || self.hooks_missed > 0) {
+            // What was written may have been a turn, too short for the state file to tell.
+            self.turns.busy();
+        }
         self.ask_for_look(now);
+    }
+
+    /// The next look is judged by the new rules, however recent the last one is.
+    pub(super) fn rules_reread(&mut self, now: Now) {
+        self.outdate(now);
+        self.asked = true;
     }
 
     pub(super) fn ask_for_look(&mut self, now: Now) {
@@ -66,6 +79,7 @@ impl Supervisor {
             self.in_flight(batch, now, |flight, now| flight.seen(&seen, now));
         }
         self.evidence.screen_seen(seen, pending.outdated, now);
+        self.note_dispute(now);
         self.lifecycle.note_health(now.mono);
     }
 
@@ -77,12 +91,22 @@ impl Supervisor {
                 self.told_unknown = true;
                 self.alert(
                     AlertKind::UnknownScreen,
-                    "the agent's screen fits no rule (ccmux screen shows it)".into(),
+                    "the agent's screen has fitted no rule for a minute (ccmux doctor --screen tells more)"
+                        .into(),
                 );
             }
         } else {
             self.unknown_since = None;
             self.told_unknown = false;
+        }
+    }
+
+    fn note_dispute(&mut self, now: Now) {
+        if let Some((what, due)) = self.evidence.dispute()
+            && now.mono >= due
+            && self.told_dispute.replace(due) != Some(due)
+        {
+            self.effects.push_back(Effect::Note { note: Note::Dispute(what.to_owned()) });
         }
     }
 
@@ -106,6 +130,8 @@ impl Supervisor {
             self.evidence.screen_must_confirm().then(|| after(LOOK_WHILE_STARTING_MS)),
             self.evidence.idle_look_at(),
             self.draft_is_due().then(|| after(ASKED_LOOK_MS)),
+            self.unknown_since.filter(|_| !self.told_unknown).map(|since| since + UNKNOWN_ALERT_AFTER_MS),
+            self.evidence.dispute().map(|(_, due)| due).filter(|due| self.told_dispute != Some(*due)),
         ];
         match due.into_iter().flatten().min() {
             Some(due) if due <= now.mono => self.order_look(None),

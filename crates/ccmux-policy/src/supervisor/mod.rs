@@ -70,10 +70,12 @@ pub struct Supervisor {
     box_seen: bool,
     unknown_since: Option<Mono>,
     told_unknown: bool,
+    told_dispute: Option<Mono>,
     held_since: Option<Mono>,
     told_held: bool,
     hooks_missed: u32,
     hooks_heard: bool,
+    unhooked_since: Option<Mono>,
     used_prompts: VecDeque<PromptId>,
     ended_early: Option<EndedEarly>,
     stash: Stash,
@@ -104,10 +106,12 @@ impl Supervisor {
             box_seen: false,
             unknown_since: None,
             told_unknown: false,
+            told_dispute: None,
             held_since: None,
             told_held: false,
             hooks_missed: 0,
             hooks_heard: false,
+            unhooked_since: None,
             used_prompts: VecDeque::new(),
             ended_early: None,
             stash: Stash::None,
@@ -127,13 +131,16 @@ impl Supervisor {
             Event::AgentStarted { pid } => self.agent_started(pid, now),
             Event::AgentStartFailed { reason } => self.agent_start_failed(&reason, now),
             Event::AgentExited { pid, status } => self.agent_exited(pid, status, now),
-            Event::MessageAccepted(message) => self.queue.insert(message),
+            Event::MessageAccepted(message) => self.queue.insert(message, now),
+            Event::MessageDropped { message } => self.message_dropped(message),
+            Event::InboxLost => self.queue = Queue::default(),
             Event::BatchFound { batch, messages } => self.batch_found(batch, messages, now),
             Event::Session { session, origin, fact } => self.session_fact(session, origin, fact, now),
             Event::SessionSeen { session } => self.session_seen(&session),
             Event::StateFileRead { state } => self.state_file(state, now),
             Event::PaneActive => self.pane_active(now),
             Event::PaneSilent => self.pane_silent(now),
+            Event::RulesReread => self.rules_reread(now),
             Event::ScreenSeen { look, seen } => self.screen_seen(look, seen, now),
             Event::LookFailed { look, reason } => self.look_failed(look, reason, now),
             Event::Pasted { batch } => self.in_flight(batch, now, |flight, now| flight.pasted(now)),
@@ -169,7 +176,8 @@ impl Supervisor {
     pub fn next_deadline(&self) -> Option<Mono> {
         let breather = self.breather.as_ref().map(|breather| breather.until);
         let ended_early = self.ended_early.as_ref().map(|ended| ended.until);
-        [self.look_at, breather, ended_early, self.lifecycle.start_at(), self.turns.gives_up_at()]
+        let expires = self.queue.expires_at();
+        [self.look_at, breather, ended_early, expires, self.lifecycle.start_at(), self.turns.gives_up_at()]
             .into_iter()
             .flatten()
             .min()
@@ -186,6 +194,7 @@ impl Supervisor {
         }
         self.advance_turns(now);
         self.advance_flight(now);
+        self.expire(now);
         self.advance_ended_early(now);
         if self.flight.is_none() && !self.queue.is_empty() {
             self.advance_queue(now);

@@ -1,13 +1,13 @@
 //! What the policy believes, for people and programs.
 
-use ccmux_wire::id::SessionId;
+use ccmux_wire::id::{BatchId, SessionId};
 use ccmux_wire::status::StateWord;
 
 use super::Supervisor;
 use crate::evidence::Activity;
 use crate::flight::Flight;
 use crate::gate::{Gate, Reason};
-use crate::now::{Mono, Now};
+use crate::now::Now;
 use crate::screen::{BoxHolds, ScreenClass, Seen};
 
 /// What the policy believes, for people and programs.
@@ -23,7 +23,7 @@ pub struct PolicyStatus {
     pub gate: String,
     /// What would open the gate.
     pub opens_when: String,
-    /// When ccmux looks again by itself.
+    /// When ccmux looks again, or starts the agent again, by itself.
     pub next_look_ms: Option<u64>,
     /// What each witness said last.
     pub evidence: Vec<String>,
@@ -43,6 +43,8 @@ pub struct PolicyStatus {
     pub look_is_due: bool,
     /// The agent keeps ending at once.
     pub degraded: bool,
+    /// The batch on its way, be it uncertain already.
+    pub batch: Option<BatchId>,
 }
 
 impl Supervisor {
@@ -65,7 +67,7 @@ impl Supervisor {
         }
         match (self.evidence.last_look(), self.ask_gate(now)) {
             (None, _) => StateWord::Starting,
-            (_, Gate::Closed { reason: Reason::InFlight, .. }) => StateWord::Busy,
+            (_, Gate::Closed { reason: Reason::InFlight(_), .. }) => StateWord::Busy,
             (_, Gate::Closed { reason: Reason::Human { .. }, .. }) => StateWord::Human,
             (Some(seen), _) => self.screen_word(seen),
         }
@@ -87,7 +89,7 @@ impl Supervisor {
     /// What the policy believes now.
     pub fn status(&self, now: Now) -> PolicyStatus {
         let gate = self.ask_gate(now);
-        let (answer, opens_when, reason, look_at) = self.gate_lines(gate, now);
+        let (answer, opens_when, reason) = self.gate_lines(gate, now);
         let flight = self.flight.iter().chain(&self.found).flat_map(Flight::messages);
         let (count, bytes) = flight.fold((0, 0), |(n, sum), message| (n + 1, sum + message.bytes));
         PolicyStatus {
@@ -96,7 +98,7 @@ impl Supervisor {
             reason,
             gate: answer,
             opens_when,
-            next_look_ms: look_at.map(|at| at.since(now.mono)),
+            next_look_ms: self.look_at.or(self.lifecycle.start_at()).map(|at| at.since(now.mono)),
             evidence: self.evidence.lines(now),
             session: self.session.clone(),
             pid: self.lifecycle.pid(),
@@ -106,27 +108,23 @@ impl Supervisor {
             asked: self.times_asked,
             look_is_due: self.asked || self.pending_look.is_some(),
             degraded: self.lifecycle.is_degraded(),
+            batch: self.flight.as_ref().map(Flight::batch),
         }
     }
 
-    pub(super) fn gate_lines(&self, gate: Gate, now: Now) -> (String, String, String, Option<Mono>) {
+    pub(super) fn gate_lines(&self, gate: Gate, now: Now) -> (String, String, String) {
         let state = self.state_word(now);
         let nothing = "nothing waits for it".to_owned();
         match gate {
-            Gate::Open => {
-                ("open".to_owned(), String::new(), "an injection would be possible".to_owned(), None)
-            }
+            Gate::Open => ("open".to_owned(), String::new(), "an injection would be possible".to_owned()),
             // Without a message nobody looks all the time: the last look is as good as the present one.
-            Gate::Closed { reason: Reason::Unseen, .. } if state == StateWord::Ready => (
-                "open".to_owned(),
-                nothing,
-                "the prompt box was empty at the last look".to_owned(),
-                self.look_at,
-            ),
+            Gate::Closed { reason: Reason::Unseen, .. } if state == StateWord::Ready => {
+                ("open".to_owned(), nothing, "the prompt box was empty at the last look".to_owned())
+            }
             Gate::Closed { reason, .. } => {
                 let word = if reason == Reason::Unseen { state } else { reason.word() };
                 let line = format!("closed: {}: {}", word.word(), reason.sentence());
-                (line, reason.opens_when().to_owned(), reason.sentence(), self.look_at)
+                (line, reason.opens_when().to_owned(), reason.sentence())
             }
         }
     }

@@ -3,6 +3,7 @@
 use ccmux_wire::id::{BatchId, PromptId, SessionId};
 
 use super::Supervisor;
+use super::delivery::HOOKS_MISSED;
 use crate::effect::{AlertKind, Effect};
 use crate::event::{FileState, Origin, SessionFact};
 use crate::evidence::Activity;
@@ -12,6 +13,8 @@ use crate::turns::Ended;
 
 /// A turn waits that long for the receipt of its message, so that it can name it.
 const RECEIPT_BEFORE_TURN_MS: u64 = 700;
+/// No hook for that long, although Claude works, means that none comes.
+const HOOKS_SILENT_AFTER_MS: u64 = 600_000;
 
 /// A turn that ended before the receipt of the batch that began it.
 #[derive(Debug, Clone)]
@@ -26,27 +29,35 @@ impl Supervisor {
         if origin == Origin::Foreign {
             return; // The attention engine's business; it never touches the owned session.
         }
-        self.hooks_missed = 0;
-        self.hooks_heard = true;
-        let begins = matches!(fact, SessionFact::Started { .. });
-        if begins || self.session.is_none() {
+        (self.hooks_missed, self.unhooked_since) = (0, None);
+        if self.begins(&fact) || self.session.is_none() {
             self.bind(&session);
         }
         if self.session.as_ref() != Some(&session) {
             return;
         }
+        self.hooks_heard = true;
         match fact {
             SessionFact::Started { .. } => self.outdate(now),
             SessionFact::PromptSubmitted { prompt, batch } => self.prompt_submitted(prompt, batch, now),
             SessionFact::TurnEnded { prompt, background } => self.turn_ended(prompt, background, now),
-            SessionFact::TurnFailed { error, .. } => self.turn_failed(&error, now),
+            SessionFact::TurnFailed { prompt, error } => self.turn_failed(prompt.as_ref(), &error, now),
             SessionFact::DialogOpened { tool } => self.dialog_opened(tool, now),
             SessionFact::Ended { .. } => self.outdate(now),
         }
     }
 
+    /// The agent is in that session now. A prompt tells, too, while none of the known session's hooks was heard: it may
+    /// have been changed without a daemon.
+    fn begins(&self, fact: &SessionFact) -> bool {
+        matches!(fact, SessionFact::Started { .. })
+            || (matches!(fact, SessionFact::PromptSubmitted { .. }) && !self.hooks_heard)
+    }
+
     pub(super) fn bind(&mut self, session: &SessionId) {
         if self.session.as_ref() != Some(session) {
+            let unfinished = self.session.as_ref().and_then(|_| self.turns.left());
+            self.publish(unfinished, true);
             self.session = Some(session.clone());
             self.effects.push_back(Effect::BindSession { session: session.clone() });
         }
@@ -54,14 +65,14 @@ impl Supervisor {
 
     pub(super) fn prompt_submitted(&mut self, prompt: Option<PromptId>, batch: Option<BatchId>, now: Now) {
         self.evidence.hook_busy(now);
-        if let Some(unfinished) = self.turns.began(prompt.clone()) {
-            self.publish(unfinished, true);
-        }
+        let queued = self.turns.runs(prompt.as_ref());
+        let unfinished = self.turns.began(prompt.clone());
+        self.publish(unfinished, true);
         self.taint_look();
         // A hook may fire again for a prompt that proved another batch, with the same text: it proves nothing (C4).
         let used = prompt.as_ref().is_some_and(|prompt| self.used_prompts.contains(prompt));
         if let Some(batch) = batch.filter(|_| !used) {
-            self.in_flight(batch, now, |flight, _| flight.proved_by_hook(prompt));
+            self.in_flight(batch, now, |flight, _| flight.proved_by_hook(prompt, queued));
         }
     }
 
@@ -79,8 +90,10 @@ impl Supervisor {
     }
 
     fn publish_ended(&mut self, prompt: Option<PromptId>, background: bool) {
+        let left = self.turns.overtaken(prompt.as_ref());
+        self.publish(left, true);
         let ended = self.turns.ended(prompt, background);
-        self.publish(ended, false);
+        self.publish(Some(ended), false);
     }
 
     /// A turn whose batch has its receipt now, or will not have it in time, is published.
@@ -98,9 +111,11 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn turn_failed(&mut self, error: &str, now: Now) {
+    pub(super) fn turn_failed(&mut self, prompt: Option<&PromptId>, error: &str, now: Now) {
         self.evidence.hook_over(now);
         self.taint_look();
+        let left = self.turns.overtaken(prompt);
+        self.publish(left, true);
         self.turns.failed();
         self.alert(AlertKind::Failure, format!("the API failed in a turn: {error}"));
     }
@@ -113,8 +128,13 @@ impl Supervisor {
 
     pub(super) fn state_file(&mut self, state: FileState, now: Now) {
         match state {
-            FileState::Busy => self.turns.busy(),
+            FileState::Busy => {
+                self.note_unhooked(now);
+                self.turns.busy();
+            }
             FileState::Waiting(_) => self.turns.not_idle(),
+            // It went on after its Stop: another hook said so, or texts were queued, and no Stop need come (Esc).
+            FileState::Idle | FileState::Shell if self.evidence.outlasted_stop(now) => self.turns.busy(),
             FileState::Idle | FileState::Shell | FileState::Absent => {}
         }
         self.evidence.file_says(state, now);
@@ -124,23 +144,37 @@ impl Supervisor {
         }
     }
 
+    /// Claude works, and no hook told: after ten minutes of that people are told.
+    fn note_unhooked(&mut self, now: Now) {
+        let since = *self.unhooked_since.get_or_insert(now.mono);
+        if self.hooks_missed < HOOKS_MISSED && now.mono.since(since) >= HOOKS_SILENT_AFTER_MS {
+            self.hooks_missed = HOOKS_MISSED;
+            let what = "hooks don't come: Claude has worked, and none was heard for 10 minutes";
+            self.alert(AlertKind::HooksSilent, what.to_owned());
+        }
+    }
+
     pub(super) fn advance_turns(&mut self, now: Now) {
         let receipt_awaited = self.flight.as_ref().is_some_and(Flight::was_entered);
         match self.evidence.activity(now) {
             Activity::Idle if !receipt_awaited => {
-                if let Some(ended) = self.turns.idle(self.evidence.background_shell(), now.mono) {
-                    self.publish(ended, true);
+                while let Some(ended) = self.turns.idle(self.evidence.background_shell(), now.mono) {
+                    self.publish(Some(ended), true);
                 }
             }
             _ => self.turns.not_idle(),
         }
     }
 
-    pub(super) fn publish(&mut self, ended: Ended, interrupted: bool) {
-        let Some(session) = self.session.clone() else {
-            return;
-        };
-        let Ended { prompt, in_reply_to, answers } = ended;
-        self.effects.push_back(Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted });
+    pub(super) fn publish(&mut self, ended: Option<Ended>, interrupted: bool) {
+        if let (Some(session), Some(Ended { prompt, in_reply_to, answers })) = (self.session.clone(), ended) {
+            self.effects.push_back(Effect::PublishTurn {
+                session,
+                prompt,
+                in_reply_to,
+                answers,
+                interrupted,
+            });
+        }
     }
 }

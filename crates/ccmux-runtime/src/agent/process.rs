@@ -107,6 +107,20 @@ pub fn has_variable(pid: i32, name: &str, value: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
 }
 
+/// Programs that run what they read.
+const SHELLS: [&str; 14] = [
+    "sh", "ash", "bash", "busybox", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "tcsh", "xonsh",
+    "zsh",
+];
+
+/// Whether that process is a shell, by the file that it executes and not by a name that it gave itself. Not known outside
+/// of Linux: false.
+pub fn is_shell(pid: i32) -> bool {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    SHELLS.contains(&name.trim_end_matches(" (deleted)"))
+}
+
 /// The parent of a process.
 pub fn parent_of(pid: i32) -> Option<i32> {
     system::parent_of(pid)
@@ -286,6 +300,21 @@ mod tests {
         for pid in [child.id() as i32, 0, -1] {
             assert!(matches!(AgentProcess::open(pid), Err(ProcessError::Gone { .. })), "{pid}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_shell_is_known_by_what_it_executes() {
+        let mut shell = Command::new("sh");
+        let mut shell =
+            shell.arg0("claude").args(["-c", "read line; exit"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut sleeper = sleeper();
+        assert!(is_shell(shell.id() as i32));
+        assert!(!is_shell(sleeper.id() as i32) && !is_shell(-1));
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 
     #[test]

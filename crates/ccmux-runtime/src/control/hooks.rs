@@ -40,9 +40,15 @@ impl HookFront {
         if let Some(transcript) = transcript {
             self.turns.note_transcript(session, transcript);
         }
-        if frame.event == "Stop" {
-            let last_message = text(&frame.payload, "last_assistant_message");
-            self.turns.note_stop(session, prompt_of(frame).as_ref(), last_message, transcript);
+        let prompt = prompt_of(frame);
+        match frame.event.as_str() {
+            "UserPromptSubmit" => self.turns.note_prompt(session, prompt.as_ref()),
+            "StopFailure" => self.turns.note_failure(session),
+            "Stop" => {
+                let last_message = text(&frame.payload, "last_assistant_message");
+                self.turns.note_stop(session, prompt.as_ref(), last_message, transcript);
+            }
+            _ => {}
         }
     }
 

@@ -1,24 +1,26 @@
-//! What the user's client asks: `send`, `status`, `why`, `screen`.
+//! What the user's client asks: `send`, `status`, `why`, `screen`, `inbox`, and the older `broadcast`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::{Event, PolicyStatus};
 use ccmux_wire::channel::ChannelName;
-use ccmux_wire::control::{ErrorCode, Reply, SendRequest};
+use ccmux_wire::control::{BroadcastRequest, ErrorCode, Reply, SendRequest};
 use ccmux_wire::id::{MessageId, Seq};
+use ccmux_wire::inbox::{InboxMessage, InboxRequest, LIST_BY_DEFAULT};
 use ccmux_wire::receipt::{MessageState, Receipt};
-use ccmux_wire::status::{AgentStatus, ChannelStatus, McpStatus, Status, TmuxStatus, Why};
+use ccmux_wire::status::{AgentStatus, McpStatus, Status, TmuxStatus, Why};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::clock::unix_ms;
-use crate::inbox::{AcceptError, Inbox, NewMessage};
+use crate::inbox::{AcceptError, Inbox, InboxError, NewMessage, Selection};
+use crate::intake::ChannelBoard;
 use crate::mcp::Door;
 use crate::recorder::Recorder;
 use crate::screen::plain_text;
 use crate::terminal::Terminal;
-use crate::turns::Turns;
+use crate::turns::{Offer, Turns};
 use crate::workers::starter::AgentNow;
 
 /// A look that was asked for is awaited that long.
@@ -38,7 +40,7 @@ pub struct Answers<T> {
     /// The agent that runs.
     pub agent: watch::Receiver<Option<AgentNow>>,
     /// FIFOs.
-    pub channels: watch::Receiver<Vec<ChannelStatus>>,
+    pub channels: ChannelBoard,
     /// The latest events and orders.
     pub recorder: Recorder,
     /// Where the HTTP server is.
@@ -116,6 +118,23 @@ impl<T: Terminal> Answers<T> {
         self.turns.answer_text(seq).await.unwrap_or_default()
     }
 
+    /// Shows messages, puts some back, drops some.
+    pub async fn inbox(&self, request: InboxRequest) -> Reply {
+        let done = match request {
+            InboxRequest::List { state, channel, limit } => {
+                let limit = limit.unwrap_or(LIST_BY_DEFAULT);
+                self.inbox.select(Selection { state, channel, limit }).await
+            }
+            InboxRequest::Show { message } => self.inbox.show(message).await.map(|message| vec![message]),
+            InboxRequest::Retry { messages } => {
+                let on_the_way = self.policy.borrow().batch;
+                self.inbox.retry(messages, on_the_way).await
+            }
+            InboxRequest::Drop { messages } => self.inbox.drop_messages(messages).await,
+        };
+        messages_or_refusal(done)
+    }
+
     /// The daemon's state, from a look not older than a second where one can be taken.
     pub async fn status(&self) -> Reply {
         let policy = self.fresh_policy().await;
@@ -136,10 +155,12 @@ impl<T: Terminal> Answers<T> {
                 restarts: policy.restarts,
             },
             queue: self.inbox.queue(),
-            channels: self.channels.borrow().clone(),
+            channels: self.channels.subscribe().borrow().clone(),
+            refused_files: self.channels.refused_files(),
             subscribers: u32::try_from(self.turns.broadcast().subscribers()).unwrap_or(u32::MAX),
             degraded: self.degraded(policy),
             last_seq: (last_seq > Seq(0)).then_some(last_seq),
+            turns: self.turns.counts(),
             daemon_pid: std::process::id().cast_signed(),
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
             mcp: McpStatus { port: self.mcp.port() },
@@ -149,7 +170,8 @@ impl<T: Terminal> Answers<T> {
 
     /// What does not work now.
     fn degraded(&self, policy: &PolicyStatus) -> Vec<String> {
-        let parts = [("agent", policy.degraded), ("mcp", self.mcp.port().is_none())];
+        let disk = self.inbox.waits_for_disk() || self.channels.waits_for_disk();
+        let parts = [("agent", policy.degraded), ("mcp", self.mcp.port().is_none()), ("disk", disk)];
         parts.into_iter().filter(|(_, degraded)| *degraded).map(|(part, _)| part.to_owned()).collect()
     }
 
@@ -161,6 +183,7 @@ impl<T: Terminal> Answers<T> {
             opens_when: policy.opens_when,
             next_look_ms: policy.next_look_ms,
             evidence: policy.evidence,
+            happened: self.recorder.happened(),
             recent: self.recorder.recent(),
         };
         Reply { why: Some(Box::new(why)), ..Reply::ok() }
@@ -174,6 +197,26 @@ impl<T: Terminal> Answers<T> {
             let _ = timeout(LOOK_WITHIN, looked).await;
         }
         policy.borrow().clone()
+    }
+
+    /// Takes a turn that an older hook shows. Answered at once: Claude waits for the hook. It has no token; the session's
+    /// id is what it must know.
+    pub fn broadcast(&self, shown: BroadcastRequest) -> Reply {
+        let owned = self.policy.borrow().session.clone();
+        if owned.as_ref() != Some(&shown.session) {
+            return Reply::refused(ErrorCode::NotAllowed, "the session is not the owned one");
+        }
+        let offer = match Offer::new(shown.session, shown.turn) {
+            Ok(offer) => offer,
+            Err(why) => return Reply::refused(ErrorCode::Rejected, why),
+        };
+        let turns = self.turns.clone();
+        tokio::spawn(async move {
+            if let Err(error) = turns.offer(offer).await {
+                tracing::error!(event = "turn.failed", %error);
+            }
+        });
+        Reply::ok()
     }
 
     /// The agent's screen as text.
@@ -203,6 +246,16 @@ fn new_message(request: &SendRequest) -> Result<NewMessage, String> {
         meta: request.meta.clone(),
         ts_ms: unix_ms().0,
     })
+}
+
+fn messages_or_refusal(done: Result<Vec<InboxMessage>, InboxError>) -> Reply {
+    match done {
+        Ok(messages) => Reply { messages: Some(messages), ..Reply::ok() },
+        Err(error @ (InboxError::Unnamed(_) | InboxError::NotNow { .. })) => {
+            Reply::refused(ErrorCode::Rejected, error.to_string())
+        }
+        Err(error) => Reply::refused(ErrorCode::Internal, error.to_string()),
+    }
 }
 
 fn refused_message(error: &AcceptError) -> Reply {

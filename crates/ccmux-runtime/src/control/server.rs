@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use super::hooks::HookFront;
 use super::principal::{Principal, Sender, of_hook};
+use super::reload::Reloader;
 use super::requests::Answers;
 use crate::terminal::Terminal;
 
@@ -39,6 +40,8 @@ pub struct Desk<T> {
     pub answers: Answers<T>,
     /// Reads hooks.
     pub hooks: HookFront,
+    /// Reads again what can be.
+    pub reloader: Reloader,
     /// Where hooks' events go.
     pub events: mpsc::Sender<Event>,
     /// The owned session's token.
@@ -148,7 +151,17 @@ impl<T: Terminal> Desk<T> {
             Request::Status => self.answers.status().await,
             Request::Why => self.answers.why().await,
             Request::Screen { ansi } => self.answers.screen(ansi).await,
+            Request::Broadcast(shown) => self.answers.broadcast(shown),
+            Request::Reload => self.reload().await,
+            Request::Inbox(request) => self.answers.inbox(request).await,
             Request::Hook(_) | Request::Subscribe(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
+        }
+    }
+
+    async fn reload(&self) -> Reply {
+        match self.reloader.reload().await {
+            Ok(reloaded) => Reply { reload: Some(reloaded), ..Reply::ok() },
+            Err(why) => Reply::refused(ErrorCode::Rejected, why),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::{Event, UnixMs};
+use ccmux_wire::channel::ChannelName;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -16,12 +17,13 @@ use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
 use crate::agent::record::session_token;
 use crate::clock::Clock;
-use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
+use crate::control::reload::Reloader;
+use crate::inbox::{self, Inbox, InboxSettings, Retention, Size, Texts};
 use crate::intake::IntakeLogs;
 use crate::mcp::Door;
 use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
-use crate::screen::Rules;
+use crate::screen::RuleBook;
 use crate::settings::{Settings, expand};
 use crate::tmux::{Tmux, TmuxSettings};
 use crate::turns::{self, Turns, TurnsSettings};
@@ -30,7 +32,7 @@ use crate::turns::{self, Turns, TurnsSettings};
 const EVENTS: usize = 4096;
 
 /// The inbox and the pane are closed within that time each; SIGTERM must not wait for whoever holds a lock.
-const CLOSES_WITHIN: Duration = Duration::from_secs(2);
+const CLOSES_WITHIN: Duration = Duration::from_secs(1);
 
 /// The inbox's database, and the folder of the bytes that are on their way to it.
 const INBOX: &str = "inbox.db";
@@ -40,7 +42,7 @@ const LOGS: &str = "intake";
 pub struct House {
     pub setting: Setting,
     pub plan: AgentPlan,
-    pub rules: Arc<Rules>,
+    pub rules: RuleBook,
     pub runtime_dir: Arc<RuntimeDir>,
     pub state_dir: StateDir,
     pub token: String,
@@ -66,7 +68,7 @@ impl House {
     pub async fn open(setting: Setting) -> Result<Self, DaemonError> {
         let settings = &setting.settings;
         let plan = AgentPlan::new(settings, &setting.home, setting.environment.clone())?;
-        let rules = Arc::new(Rules::builtin(&settings.agent.profile)?);
+        let rules = setting.rule_book()?;
         // The runtime directory first: it says who else runs, before anything else is touched.
         let runtime_dir = Arc::new(RuntimeDir::claim(&expand(&settings.runtime_dir, &setting.home))?);
         let state_dir = StateDir::claim(&expand(&settings.state_dir, &setting.home))?;
@@ -108,6 +110,11 @@ impl House {
             waiting_events,
             clock,
         })
+    }
+
+    /// Reads again what can be.
+    pub fn reloader(&self) -> Reloader {
+        Reloader { rules: self.rules.clone(), events: self.events.clone() }
     }
 
     /// Commits, ends the agent if so configured, gives the runtime directory back.
@@ -156,9 +163,11 @@ fn open_inbox(
         message_bytes: settings.limits.message_bytes,
         queue_messages: settings.limits.queue_messages,
         queue_bytes: settings.limits.queue_bytes,
+        channels: settings.channel_policies(),
+        retention: Retention { days: settings.retention.days, bytes: settings.retention.bytes },
         ..InboxSettings::default()
     };
-    Ok(Inbox::open(&state_dir.join(INBOX), limits, texts(plan), events)?)
+    Ok(Inbox::open(&state_dir.join(INBOX), limits, texts(settings, plan), events)?)
 }
 
 fn open_logs(state_dir: &StateDir, inbox_is_new: bool) -> Result<(IntakeLogs, Option<PathBuf>), DaemonError> {
@@ -173,12 +182,16 @@ fn open_logs(state_dir: &StateDir, inbox_is_new: bool) -> Result<(IntakeLogs, Op
 }
 
 /// What the inbox does to every text: once, on intake.
-fn texts(plan: &AgentPlan) -> Texts {
+fn texts(settings: &Settings, plan: &AgentPlan) -> Texts {
+    let mentioning = settings.channels.clone();
     let cwd = plan.cwd.clone();
     let home = plan.environment.get("HOME").map(PathBuf::from).unwrap_or_default();
-    let normalise = move |raw: &str| {
-        let exists = |path: &str| expand(path, &home).exists() || cwd.join(path).exists();
-        prompt::neutralise_mentions(&prompt::sanitise(raw), &exists)
+    let normalise = move |channel: &ChannelName, raw: &str| {
+        let exists = |path: &str| cwd.join(expand(path, &home)).exists();
+        match prompt::sanitise(raw) {
+            text if mentioning.get(channel).is_some_and(|policy| policy.mentions) => text,
+            text => prompt::neutralise_mentions(&text, &exists),
+        }
     };
     let measure = |shown: &str, content: &str| {
         let part = prompt::Part { at_wall: UnixMs(0), label: shown, content, redelivered: true };
@@ -247,7 +260,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(INBOX);
         let texts = Texts {
-            normalise: Arc::new(str::to_owned),
+            normalise: Arc::new(|_, text| text.to_owned()),
             measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
         };
         let inbox = Inbox::open(&path, InboxSettings::default(), texts, mpsc::channel(1).0).unwrap().inbox;

@@ -15,9 +15,12 @@ mod tasks;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -25,15 +28,18 @@ use crate::agent::plan::PlanError;
 use crate::inbox::InboxError;
 use crate::intake::LogError;
 use crate::runtime_dir::RuntimeDirError;
-use crate::screen::RulesError;
+use crate::screen::{RuleBook, RulesError};
 use crate::settings::Settings;
+use crate::settings::load::config_folder;
 use crate::tmux::VersionError;
 use crate::turns::TurnsError;
+use crate::turns::store::StoreError;
 use house::House;
 pub(crate) use house::{install_hook, tmux_settings};
 
-/// FIFOs are drained, connections closed, databases committed within that time.
-const STOPS_WITHIN: Duration = Duration::from_secs(4);
+/// FIFOs are drained and connections closed within that time. With what [`House::close`] may take it is less than the 5 s
+/// in which a daemon that is told to stop has ended, whoever holds a lock.
+const STOPS_WITHIN: Duration = Duration::from_millis(2500);
 
 /// What the daemon is started with.
 #[derive(Debug, Clone)]
@@ -55,6 +61,21 @@ pub struct Binaries {
     pub ccmuxd: PathBuf,
     /// `ccmux-hook`, copied to `hook.path` at start.
     pub hook: PathBuf,
+}
+
+impl Setting {
+    /// The screen rules of the agent's profile: the user's own, else those that are built in.
+    ///
+    /// # Errors
+    /// If there are none, or the user's are broken.
+    pub fn rule_book(&self) -> Result<RuleBook, RulesError> {
+        let variable = |name: &str| {
+            let found = self.environment.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        let folder = config_folder(variable("XDG_CONFIG_HOME"), Some(self.home.clone()));
+        RuleBook::open(&self.settings.agent.profile, folder.map(|folder| folder.join("agents")).as_deref())
+    }
 }
 
 impl Binaries {
@@ -122,23 +143,29 @@ impl DaemonError {
             Self::RuntimeDir(error) => error.exit_code(),
             Self::Tmux(_) | Self::Hook { .. } | Self::Plan(PlanError::NoProgram(_)) => 69,
             Self::Plan(PlanError::Settings(_)) | Self::Rules(_) => 78,
+            Self::Inbox(InboxError::Newer { .. } | InboxError::Refused { .. })
+            | Self::Turns(TurnsError::Store(StoreError::TooNew { .. })) => 73,
             Self::Inbox(_) | Self::Logs(_) | Self::Turns(_) | Self::Io { .. } => 1,
         }
     }
 }
 
-/// Runs the daemon until `shutdown`. `ready` is called once clients can connect.
+/// Runs the daemon until `shutdown`. `ready` is called once clients can connect; `reload` asks for what `ccmux reload`
+/// does.
 ///
 /// # Errors
 /// Whatever kept it from starting, with its exit code. Once it runs, it goes on.
 pub async fn run(
     setting: Setting,
     shutdown: CancellationToken,
+    reload: Arc<Notify>,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     let _limit_on_files = fail_writes_over_the_limit()?;
+    allow_descriptors();
     let mut house = House::open(setting).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
+    running.tasks.spawn(house.reloader().run(reload, shutdown.clone()));
     ready();
     tracing::info!(event = "daemon.ready", runtime_dir = %house.runtime_dir.path().display());
     let _ = running.event_loop.await;
@@ -149,6 +176,14 @@ pub async fn run(
     house.close().await;
     tracing::info!(event = "daemon.stopped");
     Ok(())
+}
+
+/// Every channel needs some; the soft limit (often 1024) is for programs that can't count further.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(errno) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(event = "daemon.few_descriptors", limit = limit.current, %errno);
+    }
 }
 
 /// A limit on the size of files (`ulimit -f`) makes a write fail, as a full disk does; without a handler it would end

@@ -21,8 +21,8 @@ use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
-use crate::inbox::Inbox;
-use crate::intake::Registry;
+use crate::inbox::{Caretaker, Inbox};
+use crate::intake::{ChannelBoard, Registry};
 use crate::mcp::{McpServer, Tools};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
@@ -32,7 +32,7 @@ use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
 use crate::workers::clerk::Clerk;
-use crate::workers::on_the_way::{OnTheWay, PutAway, TextOnTheWay};
+use crate::workers::on_the_way::{NotUnderstood, OnTheWay, PutAway, TextOnTheWay};
 use crate::workers::speaker::{Speaker, alert};
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
@@ -89,9 +89,10 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();
     start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
-    let channels = start_intake(house, &tasks, shutdown);
-    start_mcp(house, &tasks, channels.clone(), shutdown);
-    let desk = desk(house, policy_status, agent_now, channels, &recorder, on_the_way);
+    let board = start_intake(house, &tasks, shutdown);
+    start_caretaker(house, &tasks, shutdown);
+    start_mcp(house, &tasks, board.subscribe(), shutdown);
+    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
     let event_loop = EventLoop {
@@ -164,7 +165,7 @@ fn start_workers(
     shutdown: &CancellationToken,
 ) {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
-    let put_away = PutAway::default();
+    let (put_away, not_understood) = (PutAway::default(), NotUnderstood::default());
     let clerk = Clerk {
         orders: orders.clerk,
         events: house.events.clone(),
@@ -179,12 +180,14 @@ fn start_workers(
         orders: orders.typist,
         events: house.events.clone(),
         terminal: Arc::clone(&house.terminal),
-        rules: Arc::clone(&house.rules),
+        rules: house.rules.clone(),
         on_the_way: on_the_way.clone(),
         agent: agent.subscribe(),
         put_away: put_away.clone(),
+        not_understood: not_understood.clone(),
         inbox: inbox.clone(),
         cursor_seen: None,
+        pasted: None,
     };
     let witness = Witness {
         orders: orders.witness,
@@ -196,9 +199,8 @@ fn start_workers(
     tasks.spawn(clerk.run());
     tasks.spawn(typist.run());
     tasks.spawn(witness.run());
-    tasks.spawn(
-        Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox, put_away }.run(),
-    );
+    let events = house.events.clone();
+    tasks.spawn(Speaker { orders: orders.speaker, events, turns, inbox, put_away, not_understood }.run());
     tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
 }
 
@@ -225,18 +227,25 @@ fn starter(
     }
 }
 
-fn start_intake(
-    house: &House,
-    tasks: &TaskTracker,
-    shutdown: &CancellationToken,
-) -> watch::Receiver<Vec<ChannelStatus>> {
+fn start_intake(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) -> ChannelBoard {
     let sink = InboxSink { inbox: house.inbox.inbox.clone(), turns: house.turns.turns.clone() };
     let registry =
         Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
             .with_partials(house.inbox.partials.clone());
-    let channels = registry.channels();
+    let board = registry.board();
     tasks.spawn(registry.run());
-    channels
+    board
+}
+
+/// Looks after the inbox's file, and tells what befalls it.
+fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    let Some(notices) = house.inbox.notices.take() else { return };
+    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let caretaker = Caretaker { inbox: inbox.clone(), notices, shutdown: shutdown.clone() };
+    tasks.spawn(caretaker.run(move |notice| {
+        let (inbox, turns) = (inbox.clone(), turns.clone());
+        async move { alert(&turns, &inbox, AlertKind::Damaged, None, Vec::new(), notice).await }
+    }));
 }
 
 /// The port is bound already: who connects before this waits a moment.
@@ -248,7 +257,14 @@ fn start_mcp(
 ) {
     let Some(bound) = house.mcp_bound.take() else { return };
     let dir = house.runtime_dir.path().to_owned();
-    let outlets = Outlets::new(dir, house.setting.settings.outlets(), channels, shutdown.clone());
+    let settings = &house.setting.settings;
+    let outlets = Outlets::with_policies(
+        dir,
+        settings.outlets(),
+        settings.outlet_policies(),
+        channels,
+        shutdown.clone(),
+    );
     let server = McpServer {
         door: house.mcp.0.clone(),
         bound,
@@ -264,7 +280,7 @@ fn desk(
     house: &House,
     policy: watch::Receiver<PolicyStatus>,
     agent: watch::Receiver<Option<AgentNow>>,
-    channels: watch::Receiver<Vec<ChannelStatus>>,
+    board: ChannelBoard,
     recorder: &Recorder,
     on_the_way: OnTheWay,
 ) -> Arc<Desk<Tmux>> {
@@ -276,7 +292,7 @@ fn desk(
             terminal: Arc::clone(&house.terminal),
             policy,
             agent,
-            channels,
+            channels: board,
             recorder: recorder.clone(),
             mcp: house.mcp.0.clone(),
             tmux: TmuxStatus {
@@ -286,6 +302,7 @@ fn desk(
             events: house.events.clone(),
         },
         hooks: HookFront { turns, on_the_way },
+        reloader: house.reloader(),
         events: house.events.clone(),
         token: house.token.clone(),
     })
@@ -390,7 +407,7 @@ mod tests {
     async fn a_batch_left_in_flight_is_remembered_as_it_was_pasted() {
         let dir = tempfile::tempdir().unwrap();
         let texts = || Texts {
-            normalise: Arc::new(str::to_owned),
+            normalise: Arc::new(|_, text| text.to_owned()),
             measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
         };
         let open = || {

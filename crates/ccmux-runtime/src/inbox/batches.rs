@@ -10,6 +10,18 @@ use super::message::{BatchState, Mark};
 use super::state::{is_queued, may_become};
 use super::writer::{Writer, unix_ms};
 
+/// The reason of a message that expired.
+const TOO_OLD: &str = "not sent within its channel's ttl";
+
+/// When the last steps of a delivered batch were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proved {
+    /// Enter was last pressed for it, if that is known.
+    pub entered_at: Option<UnixMs>,
+    /// Claude Code proved that it took it.
+    pub proved_at: UnixMs,
+}
+
 impl Writer {
     /// Records, before anything is typed, which messages are about to be typed and where to look for them.
     pub(super) fn begin_batch(
@@ -60,21 +72,24 @@ impl Writer {
         batch: BatchId,
         proof: Proof,
         prompt: Option<&PromptId>,
-        now: UnixMs,
+        at: Proved,
     ) -> Result<(), InboxError> {
         let from = [BatchState::InFlight, BatchState::Uncertain, BatchState::Delivered];
         if self.expect_batch(batch, BatchState::Delivered, &from)? == BatchState::Delivered {
             return Ok(());
         }
         let prompt = prompt.map(PromptId::as_str);
-        let values = params![batch.0 as i64, proof.word(), prompt, now.0];
+        let values = params![batch.0 as i64, proof.word(), prompt, at.proved_at.0];
         let sql =
             "UPDATE batches SET state = 'delivered', proof = ?2, prompt_id = ?3, ended_at = ?4, reason = NULL, text = ''
             WHERE id = ?1";
         self.change("delivered", sql, values)?;
         self.leave_flight(batch, MessageState::Delivered)?;
-        let sql = "UPDATE messages SET state = 'delivered', proof = ?2, prompt_id = ?3, delivered_at = ?4, reason = NULL
+        let sql = "UPDATE messages SET state = 'delivered', proof = ?2, prompt_id = ?3, delivered_at = ?4,
+                entered_at = ?5, reason = NULL
             WHERE batch = ?1 AND state IN ('in_flight', 'uncertain')";
+        let entered_at = at.entered_at.map(|at| at.0);
+        let values = params![batch.0 as i64, proof.word(), prompt, at.proved_at.0, entered_at];
         self.change("delivered", sql, values).map(|_| ())
     }
 
@@ -93,8 +108,9 @@ impl Writer {
         self.change("uncertain", sql, params![batch.0 as i64, reason]).map(|_| ())
     }
 
-    /// It was provably not taken: its messages wait again, marked if it had been typed.
-    pub(super) fn requeued(&mut self, batch: BatchId) -> Result<(), InboxError> {
+    /// It was provably not taken: its messages wait again, marked if it had been typed. The policy knows whether it was even
+    /// where the note of it could not be written.
+    pub(super) fn requeued(&mut self, batch: BatchId, typed: bool) -> Result<(), InboxError> {
         let from = [BatchState::InFlight, BatchState::Requeued];
         if self.expect_batch(batch, BatchState::Requeued, &from)? == BatchState::Requeued {
             return Ok(());
@@ -103,10 +119,10 @@ impl Writer {
         self.change("requeued", sql, params![batch.0 as i64, unix_ms()])?;
         self.leave_flight(batch, MessageState::Accepted)?;
         let sql = "UPDATE messages SET state = 'accepted', failures = failures + 1,
-                redelivered = redelivered OR (b.pasted_at IS NOT NULL),
-                injected_at = CASE WHEN b.pasted_at IS NULL THEN NULL ELSE messages.injected_at END
+                redelivered = redelivered OR ?2 OR (b.pasted_at IS NOT NULL),
+                injected_at = CASE WHEN ?2 OR b.pasted_at IS NOT NULL THEN messages.injected_at END
             FROM batches AS b WHERE b.id = ?1 AND messages.batch = ?1 AND messages.state = 'in_flight'";
-        self.change("requeued", sql, [batch.0 as i64]).map(|_| ())
+        self.change("requeued", sql, params![batch.0 as i64, typed]).map(|_| ())
     }
 
     /// The message is given up.
@@ -120,6 +136,16 @@ impl Writer {
         self.change("failed", sql, params![id.0 as i64, reason]).map(|_| ())
     }
 
+    /// It was not sent in its channel's time. What became something else meanwhile stays that.
+    pub(super) fn expired(&mut self, id: MessageId) -> Result<(), InboxError> {
+        if self.message_state(id)? != MessageState::Accepted {
+            return Ok(());
+        }
+        self.leave_queue(id)?;
+        let sql = "UPDATE messages SET state = 'expired', reason = ?2 WHERE id = ?1";
+        self.change("expired", sql, params![id.0 as i64, TOO_OLD]).map(|_| ())
+    }
+
     /// The turn on that line of `output.sock` answers the messages. The first answer counts.
     pub(super) fn answered(&mut self, messages: &[MessageId], seq: Seq) -> Result<(), InboxError> {
         for id in messages {
@@ -127,8 +153,8 @@ impl Writer {
                 continue;
             }
             self.check(*id, MessageState::Answered)?;
-            let sql = "UPDATE messages SET state = 'answered', turn_seq = ?2 WHERE id = ?1";
-            self.change("answered", sql, params![id.0 as i64, seq.0 as i64])?;
+            let sql = "UPDATE messages SET state = 'answered', turn_seq = ?2, answered_at = ?3 WHERE id = ?1";
+            self.change("answered", sql, params![id.0 as i64, seq.0 as i64, unix_ms()])?;
             self.note_changed(*id);
         }
         Ok(())
@@ -161,7 +187,7 @@ impl Writer {
         Ok(())
     }
 
-    fn leave_queue(&mut self, id: MessageId) -> Result<(), InboxError> {
+    pub(super) fn leave_queue(&mut self, id: MessageId) -> Result<(), InboxError> {
         if is_queued(self.message_state(id)?) {
             let sql = "SELECT bytes FROM messages WHERE id = ?1";
             let bytes: i64 = self
@@ -176,7 +202,12 @@ impl Writer {
         Ok(())
     }
 
-    fn change(&self, what: &'static str, sql: &str, values: impl Params) -> Result<usize, InboxError> {
+    pub(super) fn change(
+        &self,
+        what: &'static str,
+        sql: &str,
+        values: impl Params,
+    ) -> Result<usize, InboxError> {
         self.connection
             .prepare_cached(sql)
             .and_then(|mut update| update.execute(values))

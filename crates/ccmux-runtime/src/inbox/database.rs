@@ -1,20 +1,23 @@
 //! The file `inbox.db`: made with mode 0600, checked, migrated, and moved aside when it is damaged.
 
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 use super::error::InboxError;
+use crate::database_file::{self, NotMoved};
 
 /// Step n brings a database from `user_version` n to n + 1. Steps are never changed, only added.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+
+/// How every SQLite file begins.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// A database that is ready, and where a damaged one was put.
 pub(super) struct Ready {
@@ -26,9 +29,8 @@ pub(super) struct Ready {
 pub(super) fn open(path: &Path, busy_limit: Duration, now_unix_s: i64) -> Result<Ready, InboxError> {
     match connect(path, busy_limit) {
         Err(error) if is_damage(&error) => {
-            let aside = move_aside(path, now_unix_s)?;
-            tracing::error!(event = "inbox.damaged", path = %path.display(), moved_to = %aside.display(), %error);
-            Ok(Ready { connection: connect(path, busy_limit)?, damaged: Some(aside) })
+            tracing::error!(event = "inbox.damaged", path = %path.display(), %error);
+            replace(path, busy_limit, now_unix_s)
         }
         connection => Ok(Ready { connection: connection?, damaged: None }),
     }
@@ -43,6 +45,10 @@ fn connect(path: &Path, busy_limit: Duration) -> Result<Connection, InboxError> 
     let mut connection = Connection::open_with_flags(path, flags).map_err(InboxError::during("open"))?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.busy_timeout(busy_limit).map_err(InboxError::during("busy_timeout"))?;
+    // Before the first table, or it comes too late; and not where it is so already: that would write into the file.
+    if !may_shrink(&connection)? {
+        connection.execute_batch("PRAGMA auto_vacuum=INCREMENTAL").map_err(InboxError::during("pragmas"))?;
+    }
     connection
         .execute_batch(
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;
@@ -51,7 +57,26 @@ fn connect(path: &Path, busy_limit: Duration) -> Result<Connection, InboxError> 
         .map_err(InboxError::during("pragmas"))?;
     check(&connection)?;
     migrate(&mut connection, path)?;
+    let_shrink(&connection)?;
     Ok(connection)
+}
+
+fn may_shrink(connection: &Connection) -> Result<bool, InboxError> {
+    let mode: i64 = connection
+        .query_row("PRAGMA auto_vacuum", [], |row| row.get(0))
+        .map_err(InboxError::during("pragmas"))?;
+    Ok(mode != 0)
+}
+
+/// A file of schema 1 can't give room back before it was written anew, once. Where there is no room for that now there
+/// may be at the next start.
+fn let_shrink(connection: &Connection) -> Result<(), InboxError> {
+    if !may_shrink(connection)?
+        && let Err(error) = connection.execute_batch("VACUUM")
+    {
+        tracing::warn!(event = "inbox.not_vacuumed", %error);
+    }
+    Ok(())
 }
 
 /// Makes the file if there is none; refuses what is no regular file of ours alone.
@@ -82,7 +107,7 @@ fn secure(path: &Path) -> Result<(), InboxError> {
 }
 
 /// Reads every page once, so that damage shows at the start and not in the middle of a batch.
-fn check(connection: &Connection) -> Result<(), InboxError> {
+pub(super) fn check(connection: &Connection) -> Result<(), InboxError> {
     let verdict: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(InboxError::during("quick_check"))?;
@@ -109,35 +134,57 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), InboxError> {
     Ok(())
 }
 
-fn is_damage(error: &InboxError) -> bool {
-    let InboxError::Database { source, .. } = error else {
-        return false;
+/// The database at that place is broken; the file is given another name, and a new one is begun.
+pub(super) fn replace(path: &Path, busy_limit: Duration, now_unix_s: i64) -> Result<Ready, InboxError> {
+    let damaged = match database_file::move_aside(path, now_unix_s) {
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => None,
+        moved => Some(moved.map_err(not_moved)?),
     };
-    matches!(source.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    database_file::remove_companions(path).map_err(not_moved)?;
+    Ok(Ready { connection: connect(path, busy_limit)?, damaged })
 }
 
-/// `inbox.db` → `inbox.db.damaged-<unix time>`, with its WAL beside it, so that `sqlite3` can still try to read it.
-fn move_aside(path: &Path, now_unix_s: i64) -> Result<PathBuf, InboxError> {
-    let aside = (now_unix_s..)
-        .map(|time| with_suffix(path, &format!(".damaged-{time}")))
-        .find(|free| !free.exists())
-        .unwrap_or_else(|| with_suffix(path, ".damaged"));
-    for ending in ["-wal", "-shm", ""] {
-        let (from, to) = (with_suffix(path, ending), with_suffix(&aside, ending));
-        match std::fs::rename(&from, &to) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !ending.is_empty() => {}
-            moved => moved.map_err(|source| InboxError::File {
-                what: "move aside",
-                path: from,
-                source: Arc::new(source),
-            })?,
-        }
+/// The file of an open connection is not at its place any more: all that it holds is written there again. Whatever took
+/// the place is moved aside.
+pub(super) fn put_back(
+    connection: &Connection,
+    path: &Path,
+    busy_limit: Duration,
+    now_unix_s: i64,
+) -> Result<Ready, InboxError> {
+    let rescued = database_file::with_ending(path, ".rescued");
+    let failed = |what| {
+        let path = rescued.clone();
+        move |source| InboxError::File { what, path, source: Arc::new(source) }
+    };
+    match std::fs::remove_file(&rescued) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove")(error)),
+        _ => {}
     }
-    Ok(aside)
+    // Private before anything is in it: SQLite writes into an empty file as it is.
+    secure(&rescued)?;
+    let name = rescued.to_string_lossy();
+    connection.execute("VACUUM INTO ?1", [&*name]).map_err(InboxError::during("write again"))?;
+    let damaged = match database_file::move_aside(path, now_unix_s) {
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => None,
+        moved => Some(moved.map_err(not_moved)?),
+    };
+    database_file::remove_companions(path).map_err(not_moved)?;
+    std::fs::rename(&rescued, path).map_err(failed("rename"))?;
+    Ok(Ready { connection: connect(path, busy_limit)?, damaged })
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
+/// Whether the file still begins as a database does: a program that writes over it does not ask the daemon.
+pub(super) fn begins_well(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0));
+    read.is_ok() && magic == *MAGIC
+}
+
+pub(super) fn is_damage(error: &InboxError) -> bool {
+    matches!(error, InboxError::Database { source, .. } if database_file::is_damage(source))
+}
+
+fn not_moved(NotMoved { path, source }: NotMoved) -> InboxError {
+    InboxError::File { what: "move aside", path, source: Arc::new(source) }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId};
 
 use super::again::passes;
@@ -55,6 +56,19 @@ pub enum InboxError {
     /// There is no such message.
     #[error("there is no message {0}")]
     NoMessage(MessageId),
+    /// No message, or several, have the name that somebody gave.
+    #[error("{0}")]
+    Unnamed(String),
+    /// What somebody asks can't be done to the message as it is.
+    #[error("{message} is {}: {why}", state.word())]
+    NotNow {
+        /// As it was named.
+        message: String,
+        /// Where it stands.
+        state: MessageState,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
     /// There is no such batch.
     #[error("there is no batch {0}")]
     NoBatch(BatchId),
@@ -119,6 +133,24 @@ pub enum AcceptError {
         bytes: u64,
         /// What is allowed.
         limit: u64,
+    },
+    /// Over the channel's `max_bytes`.
+    #[error(
+        "the message has {bytes} bytes, at most {limit} are allowed on {channel} (channels.{channel}.max_bytes)"
+    )]
+    TooLargeForChannel {
+        /// Where it was to go.
+        channel: ChannelName,
+        /// What it has.
+        bytes: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// Not from one of the channel's `allowed` senders.
+    #[error("its sender (meta.sender) may not write on {channel} (channels.{channel}.allowed)")]
+    NotAllowed {
+        /// Where it was to go.
+        channel: ChannelName,
     },
     /// The sender's id.
     #[error("an id has 1 to {limit} bytes, this one has {bytes}")]

@@ -8,18 +8,24 @@ use std::thread;
 use ccmux_policy::{Event, UnixMs};
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq};
+use ccmux_wire::inbox::InboxMessage;
 use ccmux_wire::output::ReplyTo;
 use ccmux_wire::receipt::{MessageState, Proof, Receipt};
 use ccmux_wire::status::QueueStatus;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+use super::batches::Proved;
+use super::by_hand::Selection;
 use super::database;
 use super::error::{AcceptError, InboxError};
 use super::intake::Taken;
+use super::mending::Place;
 use super::message::{Accepted, BatchRow, Body, InboxSettings, Ingested, Mark, NewMessage, Texts};
+use super::retention::Forgotten;
 #[cfg(feature = "sabotage")]
 use super::sabotage;
 use super::writer::{Order, Outlets, Writer, has_room, unix_ms};
+use crate::disk::Disk;
 
 /// Orders that may wait for the writer.
 const ORDERS: usize = 1_000;
@@ -36,6 +42,7 @@ pub struct Inbox {
     receipts: broadcast::Sender<(MessageId, Receipt)>,
     status: watch::Receiver<QueueStatus>,
     settings: InboxSettings,
+    disk: Disk,
 }
 
 /// What was found when the inbox was opened.
@@ -56,6 +63,8 @@ pub struct Opened {
     pub partials: Vec<ChannelName>,
     /// Where a damaged database was moved: to be alerted.
     pub damaged: Option<PathBuf>,
+    /// What befalls it from now on, in sentences: to be alerted. Taken by the [`super::Caretaker`].
+    pub notices: Option<mpsc::UnboundedReceiver<String>>,
 }
 
 impl Inbox {
@@ -75,18 +84,27 @@ impl Inbox {
         let (order_sender, orders) = mpsc::channel(ORDERS);
         let receipts = broadcast::Sender::new(CHANGES);
         let (status_sender, status) = watch::channel(QueueStatus::default());
-        let outlets =
-            Outlets { accepted: forward(accepted)?, receipts: receipts.clone(), status: status_sender };
-        let mut writer = Writer::new(connection, settings, texts, outlets);
+        let (notice_sender, notices) = mpsc::unbounded_channel();
+        let disk = Disk::default();
+        let outlets = Outlets {
+            events: forward(accepted)?,
+            receipts: receipts.clone(),
+            status: status_sender,
+            notices: notice_sender,
+            disk: disk.clone(),
+        };
+        let place = Place::of(path.to_owned());
+        let mut writer = Writer::new(connection, place, settings.clone(), texts, outlets);
         writer.recover()?;
         let opened = Opened {
-            inbox: Self { orders: order_sender, receipts, status, settings },
+            inbox: Self { orders: order_sender, receipts, status, settings, disk },
             next_batch: writer.next_batch()?,
             waiting: writer.waiting()?,
             in_flight: writer.in_flight()?,
             unanswered: writer.unanswered(unix_ms() - ANSWERED_WITHIN_MS)?,
             partials: writer.partials()?,
             damaged,
+            notices: Some(notices),
         };
         spawn("ccmux-inbox", move || writer.run(orders))?;
         Ok(opened)
@@ -223,11 +241,11 @@ impl Inbox {
         batch: BatchId,
         proof: Proof,
         prompt: Option<PromptId>,
-        now: UnixMs,
+        at: Proved,
     ) -> Result<(), InboxError> {
         #[cfg(feature = "sabotage")]
         self.record_late(batch).await?;
-        self.ask(move |writer| writer.delivered(batch, proof, prompt.as_ref(), now)).await
+        self.ask(move |writer| writer.delivered(batch, proof, prompt.as_ref(), at)).await
     }
 
     /// The batch can't be proved delivered or absent.
@@ -241,14 +259,22 @@ impl Inbox {
         self.ask(move |writer| writer.uncertain(batch, &reason)).await
     }
 
-    /// The batch is provably not delivered: its messages wait again, as `(redelivered)` if it had been pasted.
+    /// The batch is provably not delivered: its messages wait again, as `(redelivered)` if it had been typed.
     ///
     /// # Errors
     /// If it is neither in flight nor requeued, or the database fails.
-    pub async fn requeued(&self, batch: BatchId) -> Result<(), InboxError> {
+    pub async fn requeued(&self, batch: BatchId, typed: bool) -> Result<(), InboxError> {
         #[cfg(feature = "sabotage")]
         self.record_late(batch).await?;
-        self.ask(move |writer| writer.requeued(batch)).await
+        self.ask(move |writer| writer.requeued(batch, typed)).await
+    }
+
+    /// The message was not sent in its channel's time. One that does not wait any more stays what it is.
+    ///
+    /// # Errors
+    /// If there is none, or the database fails.
+    pub async fn expired(&self, message: MessageId) -> Result<(), InboxError> {
+        self.ask(move |writer| writer.expired(message)).await
     }
 
     /// The message is given up.
@@ -274,6 +300,69 @@ impl Inbox {
     /// If there is none, or the database fails.
     pub async fn receipt(&self, message: MessageId) -> Result<Receipt, InboxError> {
         self.ask(move |writer| writer.receipt(message)).await
+    }
+
+    /// The latest messages, newest first.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn select(&self, selection: Selection) -> Result<Vec<InboxMessage>, InboxError> {
+        self.ask(move |writer| writer.select(&selection)).await
+    }
+
+    /// A message with its text, by the name that people give it.
+    ///
+    /// # Errors
+    /// If no message, or several, have that name, or the database fails.
+    pub async fn show(&self, name: String) -> Result<InboxMessage, InboxError> {
+        self.ask(move |writer| writer.show(&name)).await
+    }
+
+    /// Uncertain and failed messages wait again. `on_the_way` is the batch whose text may still be in the prompt box.
+    ///
+    /// # Errors
+    /// If one can't be tried again (then none is), or the database fails.
+    pub async fn retry(
+        &self,
+        names: Vec<String>,
+        on_the_way: Option<BatchId>,
+    ) -> Result<Vec<InboxMessage>, InboxError> {
+        self.ask(move |writer| writer.retry(&names, on_the_way)).await
+    }
+
+    /// Messages that wait, or are uncertain or failed, are given up.
+    ///
+    /// # Errors
+    /// If one can't be dropped (then none is), or the database fails.
+    pub async fn drop_messages(&self, names: Vec<String>) -> Result<Vec<InboxMessage>, InboxError> {
+        self.ask(move |writer| writer.drop_messages(&names)).await
+    }
+
+    /// Forgets some of what is over, and gives room back.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn forget_some(&self) -> Result<Forgotten, InboxError> {
+        self.ask(|writer| writer.forget_some()).await
+    }
+
+    /// Looks whether the file is still what it was. What is wrong is put right before the next order.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn look_after(&self) -> Result<(), InboxError> {
+        let looked = self.ask(|writer| {
+            writer.look_after();
+            Ok(())
+        });
+        // If this fails the next order begins with finding out why.
+        let _ = looked.await;
+        self.ask(|_| Ok(())).await
+    }
+
+    /// Whether the database waits for room on the disk.
+    pub fn waits_for_disk(&self) -> bool {
+        self.disk.is_full()
     }
 
     /// Every change of a message from now on. A slow receiver loses the oldest: [`Inbox::wait_for`] copes with it.

@@ -11,7 +11,7 @@ use ccmux_wire::inbound::{
 use rusqlite::{OptionalExtension, params};
 
 use super::error::{AcceptError, InboxError};
-use super::message::{Accepted, Ingested, NewMessage, Rejected};
+use super::message::{Accepted, Ingested, NewMessage, Rejected, Size};
 use super::writer::{Writer, unix_ms};
 
 /// Bytes of a channel, and whether frames are left for which the queue had no room.
@@ -84,6 +84,9 @@ impl Writer {
         {
             return Ok(Err(AcceptError::BadId { bytes, limit: MAX_ID_BYTES }));
         }
+        if let Some(objection) = self.settings.channels.objection(new) {
+            return Ok(Err(objection));
+        }
         if !self.has_room() && self.find_known(new)?.is_none() {
             let queue = self.queue;
             return Ok(Err(AcceptError::QueueFull { messages: queue.messages, bytes: queue.bytes }));
@@ -139,19 +142,35 @@ impl Writer {
         into: &mut Ingested,
     ) -> Result<(), InboxError> {
         let bytes = frame_bytes(&frame);
-        match inbound::parse(frame, channel, unix_ms()) {
-            Parsed::Ignored => {}
-            Parsed::Rejected { reason, bytes } => reject(channel, reason, bytes, into),
-            Parsed::Message(message) => match self.store(&heed_warnings(message))? {
-                Stored::New(_) => into.accepted += 1,
-                Stored::Known(id) => {
-                    tracing::info!(event = "message.duplicate", %channel, first = %id);
-                    into.duplicates += 1;
-                }
-                Stored::Blank => {
-                    reject(channel, "nothing but characters that are removed".into(), bytes, into)
-                }
-            },
+        let format = self.settings.channels.format(channel);
+        match inbound::parse_as(format, frame, channel, unix_ms()) {
+            Parsed::Ignored => Ok(()),
+            Parsed::Rejected { reason, bytes } => {
+                reject(channel, reason, bytes, into);
+                Ok(())
+            }
+            Parsed::Message(message) => self.take_message(channel, &heed_warnings(message), bytes, into),
+        }
+    }
+
+    fn take_message(
+        &mut self,
+        channel: &ChannelName,
+        message: &NewMessage,
+        bytes: u64,
+        into: &mut Ingested,
+    ) -> Result<(), InboxError> {
+        if let Some(objection) = self.settings.channels.objection(message) {
+            reject(channel, objection.to_string(), bytes, into);
+            return Ok(());
+        }
+        match self.store(message)? {
+            Stored::New(_) => into.accepted += 1,
+            Stored::Known(id) => {
+                tracing::info!(event = "message.duplicate", %channel, first = %id);
+                into.duplicates += 1;
+            }
+            Stored::Blank => reject(channel, "nothing but characters that are removed".into(), bytes, into),
         }
         Ok(())
     }
@@ -160,7 +179,7 @@ impl Writer {
         if let Some(known) = self.find_known(new)? {
             return Ok(Stored::Known(known));
         }
-        let content = (self.texts.normalise)(&new.content);
+        let content = (self.texts.normalise)(&new.channel, &new.content);
         if content.trim().is_empty() {
             return Ok(Stored::Blank);
         }
@@ -169,6 +188,7 @@ impl Writer {
             (channel, shown, sender_id, content, meta, ts, bytes, rows, state, accepted_at)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'accepted', ?9)";
         let meta = new.meta.as_ref().map(ToString::to_string);
+        let now = unix_ms();
         self.connection
             .prepare_cached(sql)
             .and_then(|mut insert| {
@@ -181,23 +201,24 @@ impl Writer {
                     new.ts_ms,
                     size.bytes as i64,
                     size.rows,
-                    unix_ms()
+                    now
                 ])
             })
-            .map(|row| self.note_stored(MessageId(row as u64), new, size))
+            .map(|row| self.note_stored(MessageId(row as u64), new, size, now))
             .map_err(InboxError::during("store message"))
     }
 
-    fn note_stored(&mut self, id: MessageId, new: &NewMessage, size: super::Size) -> Stored {
-        self.queue.messages += 1;
-        self.queue.bytes += size.bytes;
-        let channel = new.channel.clone();
+    fn note_stored(&mut self, id: MessageId, new: &NewMessage, size: Size, now: i64) -> Stored {
+        self.last_message = self.last_message.max(id);
+        let channels = &self.settings.channels;
         self.note_accepted(ccmux_policy::Message {
             id,
-            channel,
+            channel: new.channel.clone(),
             bytes: size.bytes,
             rows: size.rows,
             failures: 0,
+            priority: channels.priority(&new.channel),
+            expires_at: channels.expires_at(&new.channel, now),
         });
         Stored::New(id)
     }

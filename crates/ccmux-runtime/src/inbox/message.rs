@@ -10,8 +10,10 @@ use ccmux_wire::id::{BatchId, MessageId, PromptId};
 use ccmux_wire::receipt::Receipt;
 use serde_json::Value;
 
+use super::channels::Channels;
+
 /// The limits of the inbox: `limits.*`, and its patience.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboxSettings {
     /// The longest message as it was written, in bytes.
     pub message_bytes: u64,
@@ -21,6 +23,25 @@ pub struct InboxSettings {
     pub queue_bytes: u64,
     /// How long another program (the `sqlite3` tool) may hold the write lock before an order fails.
     pub busy_limit: Duration,
+    /// What is particular about channels.
+    pub channels: Channels,
+    /// How long messages are kept.
+    pub retention: Retention,
+}
+
+/// How long messages are kept that nothing will happen to any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Days after they came; 0: for ever.
+    pub days: u64,
+    /// Bytes of the database above which the oldest go; 0: no matter how many.
+    pub bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { days: 30, bytes: 1 << 30 }
+    }
 }
 
 impl Default for InboxSettings {
@@ -30,6 +51,8 @@ impl Default for InboxSettings {
             queue_messages: 10_000,
             queue_bytes: 64 * 1024 * 1024,
             busy_limit: Duration::from_secs(10),
+            channels: Channels::default(),
+            retention: Retention::default(),
         }
     }
 }
@@ -43,8 +66,8 @@ pub struct Size {
     pub rows: u32,
 }
 
-/// Content as written → content as Claude may get it.
-pub type Normalise = dyn Fn(&str) -> String + Send + Sync;
+/// (channel, content as written) → content as Claude may get it.
+pub type Normalise = dyn Fn(&ChannelName, &str) -> String + Send + Sync;
 
 /// (shown channel, normalised content) → what it takes in a prompt.
 pub type Measure = dyn Fn(&str, &str) -> Size + Send + Sync;
@@ -52,7 +75,7 @@ pub type Measure = dyn Fn(&str, &str) -> Size + Send + Sync;
 /// What the inbox needs to know about texts: called in the writer thread, once a message, before it is stored.
 #[derive(Clone)]
 pub struct Texts {
-    /// Content as written → content as Claude may get it.
+    /// (channel, content as written) → content as Claude may get it.
     pub normalise: Arc<Normalise>,
     /// (shown channel, normalised content) → what it takes in a prompt.
     pub measure: Arc<Measure>,

@@ -15,6 +15,11 @@
 //! | `writer` | the thread and its group commit |
 //! | `intake` | bytes → frames → rows, and the parse cursor |
 //! | `batches` | what becomes of a batch |
+//! | `channels` | what is particular about a channel: who may write, how long, for how long |
+//! | `by_hand` | `ccmux inbox`: messages that people look at, have tried again, drop |
+//! | `retention` | forgets what is over |
+//! | `mending` | the file is removed, replaced or damaged under a running daemon |
+//! | `caretaker` | the task that looks after the file when nothing is ordered |
 //! | `rows` | rows → values |
 //! | `again` | patience with a database that is locked or full |
 //!
@@ -26,11 +31,16 @@
 
 mod again;
 mod batches;
+mod by_hand;
+mod caretaker;
+mod channels;
 mod database;
 mod error;
 mod handle;
 mod intake;
+mod mending;
 mod message;
+mod retention;
 mod rows;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -38,12 +48,17 @@ mod state;
 mod writer;
 
 pub(crate) use again::{passes, stopped, until_done};
+pub use batches::Proved;
+pub use by_hand::Selection;
+pub use caretaker::Caretaker;
+pub use channels::{ChannelPolicy, Channels};
 pub use error::{AcceptError, InboxError};
 pub use handle::{Inbox, Opened};
 pub use message::{
     Accepted, BatchRow, BatchState, Body, InboxSettings, Ingested, Mark, Measure, NewMessage, Normalise,
-    Rejected, Size, Texts,
+    Rejected, Retention, Size, Texts,
 };
+pub use retention::Forgotten;
 pub use state::may_become;
 
 #[cfg(test)]

@@ -12,12 +12,17 @@ use super::error::InboxError;
 use super::message::{BatchRow, BatchState, Body, Mark};
 use super::writer::Writer;
 
+/// What [`receipt_of`] reads.
+const RECEIPT: &str =
+    "SELECT id, sender_id, channel, state, proof, reason, accepted_at, injected_at, entered_at,
+    delivered_at, answered_at, turn_seq FROM messages WHERE id = ?1";
+/// What [`Writer::summary_of`] reads.
+const SUMMARY: &str = "SELECT id, channel, bytes, rows, failures, redelivered, accepted_at FROM messages";
+
 impl Writer {
     /// The receipt as it is now.
     pub(super) fn receipt(&self, id: MessageId) -> Result<Receipt, InboxError> {
-        let sql = "SELECT id, sender_id, channel, state, proof, reason, accepted_at, injected_at, delivered_at, turn_seq
-            FROM messages WHERE id = ?1";
-        self.find(id, sql, receipt_of)
+        self.find(id, RECEIPT, |row| receipt_of(row).map(Receipt::with_legs))
     }
 
     /// The messages' texts, in the order asked for.
@@ -63,9 +68,13 @@ impl Writer {
 
     /// Messages that were accepted and wait for a batch, in order.
     pub(super) fn waiting(&self) -> Result<Vec<ccmux_policy::Message>, InboxError> {
-        let sql = "SELECT id, channel, bytes, rows, failures FROM messages
-            WHERE state = 'accepted' ORDER BY id";
-        self.list("read queue", sql, [], summary_of)
+        let sql = format!("{SUMMARY} WHERE state = 'accepted' ORDER BY id");
+        self.list("read queue", &sql, [], |row| self.summary_of(row))
+    }
+
+    /// A message as the policy knows it.
+    pub(super) fn summary(&self, id: MessageId) -> Result<ccmux_policy::Message, InboxError> {
+        self.find(id, &format!("{SUMMARY} WHERE id = ?1"), |row| self.summary_of(row))
     }
 
     /// Batches that an earlier daemon left on their way, with the messages that still are.
@@ -76,12 +85,26 @@ impl Writer {
             [],
             |row| unsigned(row, 0),
         )?;
-        let sql = "SELECT id, channel, bytes, rows, failures FROM messages
-            WHERE batch = ?1 AND state = 'in_flight' ORDER BY id";
-        batches
-            .into_iter()
-            .map(|batch| Ok((BatchId(batch), self.list("read batch", sql, [batch as i64], summary_of)?)))
-            .collect()
+        let sql = format!("{SUMMARY} WHERE batch = ?1 AND state = 'in_flight' ORDER BY id");
+        let messages = |batch: u64| self.list("read batch", &sql, [batch as i64], |row| self.summary_of(row));
+        batches.into_iter().map(|batch| Ok((BatchId(batch), messages(batch)?))).collect()
+    }
+
+    /// A ttl is for what was never typed.
+    fn summary_of(&self, row: &Row<'_>) -> rusqlite::Result<ccmux_policy::Message> {
+        let channel = channel(row, 1)?;
+        let channels = &self.settings.channels;
+        let expires_at = channels.expires_at(&channel, row.get(6)?);
+        let was_typed: bool = row.get(5)?;
+        Ok(ccmux_policy::Message {
+            id: MessageId(unsigned(row, 0)?),
+            bytes: unsigned(row, 2)?,
+            rows: row.get(3)?,
+            failures: row.get(4)?,
+            priority: channels.priority(&channel),
+            expires_at: expires_at.filter(|_| !was_typed),
+            channel,
+        })
     }
 
     /// Messages of the latest batch that was delivered since that moment, if they are not answered, with its prompt. Those
@@ -116,7 +139,13 @@ impl Writer {
         })
     }
 
-    fn find<T>(
+    /// The highest number that a message ever had.
+    pub(super) fn last_message(&self) -> Result<MessageId, InboxError> {
+        let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'messages'";
+        self.one("read messages", sql, |row| unsigned(row, 0)).map(MessageId)
+    }
+
+    pub(super) fn find<T>(
         &self,
         id: MessageId,
         sql: &str,
@@ -129,7 +158,7 @@ impl Writer {
             .ok_or(InboxError::NoMessage(id))
     }
 
-    fn one<T>(
+    pub(super) fn one<T>(
         &self,
         what: &'static str,
         sql: &str,
@@ -138,7 +167,7 @@ impl Writer {
         self.connection.query_row(sql, [], read).map_err(InboxError::during(what))
     }
 
-    fn list<T>(
+    pub(super) fn list<T>(
         &self,
         what: &'static str,
         sql: &str,
@@ -152,7 +181,7 @@ impl Writer {
     }
 }
 
-fn receipt_of(row: &Row<'_>) -> rusqlite::Result<Receipt> {
+pub(super) fn receipt_of(row: &Row<'_>) -> rusqlite::Result<Receipt> {
     Ok(Receipt {
         id: public_id(row, 0, 1)?,
         channel: channel(row, 2)?,
@@ -161,8 +190,11 @@ fn receipt_of(row: &Row<'_>) -> rusqlite::Result<Receipt> {
         reason: row.get(5)?,
         accepted_at: row.get(6)?,
         injected_at: row.get(7)?,
-        delivered_at: row.get(8)?,
-        turn_seq: row.get::<_, Option<i64>>(9)?.map(|seq| Seq(seq as u64)),
+        entered_at: row.get(8)?,
+        delivered_at: row.get(9)?,
+        answered_at: row.get(10)?,
+        legs: None,
+        turn_seq: row.get::<_, Option<i64>>(11)?.map(|seq| Seq(seq as u64)),
     })
 }
 
@@ -192,18 +224,8 @@ fn batch_of(batch: BatchId, row: &Row<'_>) -> rusqlite::Result<BatchRow> {
     })
 }
 
-fn summary_of(row: &Row<'_>) -> rusqlite::Result<ccmux_policy::Message> {
-    Ok(ccmux_policy::Message {
-        id: MessageId(unsigned(row, 0)?),
-        channel: channel(row, 1)?,
-        bytes: unsigned(row, 2)?,
-        rows: row.get(3)?,
-        failures: row.get(4)?,
-    })
-}
-
 /// The sender's own id, or one made of the row.
-fn public_id(row: &Row<'_>, id: usize, sender_id: usize) -> rusqlite::Result<String> {
+pub(super) fn public_id(row: &Row<'_>, id: usize, sender_id: usize) -> rusqlite::Result<String> {
     let own: Option<String> = row.get(sender_id)?;
     Ok(match own {
         Some(own) => own,
@@ -211,7 +233,7 @@ fn public_id(row: &Row<'_>, id: usize, sender_id: usize) -> rusqlite::Result<Str
     })
 }
 
-fn channel(row: &Row<'_>, column: usize) -> rusqlite::Result<ChannelName> {
+pub(super) fn channel(row: &Row<'_>, column: usize) -> rusqlite::Result<ChannelName> {
     word(row, column, |text| text.parse().ok())
 }
 
@@ -220,7 +242,7 @@ fn proof_from_word(word: &str) -> Option<Proof> {
 }
 
 /// SQLite has signed integers; ours are never above `i64::MAX`.
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(|value| value as u64)
 }
 

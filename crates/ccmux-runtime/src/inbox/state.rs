@@ -8,9 +8,10 @@ pub fn may_become(from: MessageState, to: MessageState) -> bool {
     match from {
         Accepted => matches!(to, InFlight | Failed | Expired),
         InFlight => matches!(to, Accepted | Delivered | Uncertain | Failed),
-        Uncertain => to == Delivered,
+        Uncertain => matches!(to, Delivered | Accepted | Failed),
         Delivered => to == Answered,
-        Answered | Failed | Expired => false,
+        Failed => to == Accepted,
+        Answered | Expired => false,
     }
 }
 

@@ -1,8 +1,12 @@
 //! Real SQLite files in temporary directories.
 
 mod batches;
+mod by_hand;
+mod channels;
 mod file;
 mod intake;
+mod mending;
+mod retention;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +14,8 @@ use std::time::Duration;
 
 use ccmux_policy::Event;
 use ccmux_wire::channel::ChannelName;
-use ccmux_wire::id::{BatchId, MessageId};
-use ccmux_wire::receipt::MessageState;
+use ccmux_wire::id::{BatchId, MessageId, Seq};
+use ccmux_wire::receipt::{MessageState, Proof};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -27,7 +31,7 @@ fn channel(name: &str) -> ChannelName {
 
 fn texts() -> Texts {
     Texts {
-        normalise: Arc::new(|text| text.replace('\u{1b}', "")),
+        normalise: Arc::new(|_, text| text.replace('\u{1b}', "")),
         measure: Arc::new(|shown, content| Size {
             bytes: (shown.len() + content.len()) as u64,
             rows: content.lines().count() as u32,
@@ -64,9 +68,12 @@ impl Place {
         Self { dir: Arc::new(tempfile::tempdir().unwrap()), settings: InboxSettings::default() }
     }
 
-    fn limited(message_bytes: u64, queue_messages: u64) -> Self {
-        let settings = InboxSettings { message_bytes, queue_messages, ..InboxSettings::default() };
+    fn with(settings: InboxSettings) -> Self {
         Self { settings, ..Self::new() }
+    }
+
+    fn limited(message_bytes: u64, queue_messages: u64) -> Self {
+        Self::with(InboxSettings { message_bytes, queue_messages, ..InboxSettings::default() })
     }
 
     fn path(&self) -> PathBuf {
@@ -75,7 +82,7 @@ impl Place {
 
     fn try_open(&self) -> Result<Daemon, InboxError> {
         let (sender, events) = mpsc::channel(16);
-        Inbox::open(&self.path(), self.settings, texts(), sender).map(|opened| Daemon {
+        Inbox::open(&self.path(), self.settings.clone(), texts(), sender).map(|opened| Daemon {
             opened,
             events,
             _dir: self.dir.clone(),
@@ -99,11 +106,50 @@ impl Place {
 }
 
 impl Daemon {
+    async fn any_event(&mut self) -> Event {
+        tokio::time::timeout(LIMIT, self.events.recv()).await.expect("no event came").unwrap()
+    }
+
     async fn event(&mut self) -> ccmux_policy::Message {
-        match tokio::time::timeout(LIMIT, self.events.recv()).await {
-            Ok(Some(Event::MessageAccepted(message))) => message,
+        match self.any_event().await {
+            Event::MessageAccepted(message) => message,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What was said about the file so far.
+    fn notices(&mut self) -> Vec<String> {
+        let notices = self.opened.notices.as_mut().unwrap();
+        std::iter::from_fn(|| notices.try_recv().ok()).collect()
+    }
+
+    /// Accepts a message and brings it into that state.
+    async fn message_in(&self, batch: u64, state: MessageState) -> MessageId {
+        let (inbox, id) = (&self.opened.inbox, self.accept(&format!("text of {batch}")).await);
+        let delivered = async || {
+            let at = Proved { entered_at: None, proved_at: ccmux_policy::UnixMs(300) };
+            inbox.delivered(BatchId(batch), Proof::Hook, None, at).await.unwrap();
+        };
+        match state {
+            MessageState::Accepted => {}
+            MessageState::Failed => inbox.failed(id, "poison").await.unwrap(),
+            MessageState::Expired => inbox.expired(id).await.unwrap(),
+            _ => {
+                self.begin(batch, &[id]).await.unwrap();
+                inbox.pasted(BatchId(batch), ccmux_policy::UnixMs(200)).await.unwrap();
+            }
+        }
+        match state {
+            MessageState::Uncertain => inbox.uncertain(BatchId(batch), "nobody knows").await.unwrap(),
+            MessageState::Delivered => delivered().await,
+            MessageState::Answered => {
+                delivered().await;
+                inbox.answered(vec![id], Seq(batch)).await.unwrap();
+            }
+            _ => {}
+        }
+        assert_eq!(self.state(id).await, state);
+        id
     }
 
     async fn accept(&self, content: &str) -> MessageId {

@@ -21,7 +21,10 @@ use rusqlite::Connection;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::error::InboxError;
+use super::mending::Place;
 use super::message::{InboxSettings, Texts};
+use crate::database_file::is_damage;
+use crate::disk::{Disk, is_full_for_sqlite};
 
 /// The most orders in one transaction.
 const GROUP: usize = 1_000;
@@ -50,44 +53,49 @@ struct News {
 /// The thread's whole world.
 pub(super) struct Writer {
     pub(super) connection: Connection,
+    pub(super) place: Place,
     pub(super) settings: InboxSettings,
     pub(super) texts: Texts,
     /// One a channel that sent something since the start; rebuilt from the database after a failure.
     pub(super) framers: HashMap<ChannelName, Framer>,
     pub(super) queue: QueueStatus,
+    /// The highest number of a message: a new database goes on behind it.
+    pub(super) last_message: MessageId,
     news: News,
     /// The transaction is lost; whatever else is in its group fails with it.
     lost: Option<InboxError>,
-    accepted: std_mpsc::Sender<Event>,
-    receipts: broadcast::Sender<(MessageId, Receipt)>,
-    status: watch::Sender<QueueStatus>,
+    outlets: Outlets,
 }
 
-/// Where the writer tells what it committed.
+/// Where the writer tells what it committed, and what befell it.
 pub(super) struct Outlets {
-    pub accepted: std_mpsc::Sender<Event>,
+    pub events: std_mpsc::Sender<Event>,
     pub receipts: broadcast::Sender<(MessageId, Receipt)>,
     pub status: watch::Sender<QueueStatus>,
+    /// Sentences about damage, to be alerted.
+    pub notices: mpsc::UnboundedSender<String>,
+    pub disk: Disk,
 }
 
 impl Writer {
     pub(super) fn new(
         connection: Connection,
+        place: Place,
         settings: InboxSettings,
         texts: Texts,
         outlets: Outlets,
     ) -> Self {
         Self {
             connection,
+            place,
             settings,
             texts,
             framers: HashMap::new(),
             queue: QueueStatus::default(),
+            last_message: MessageId(0),
             news: News::default(),
             lost: None,
-            accepted: outlets.accepted,
-            receipts: outlets.receipts,
-            status: outlets.status,
+            outlets,
         }
     }
 
@@ -98,7 +106,8 @@ impl Writer {
             "UPDATE batches SET pasted_at = began_at WHERE state = 'in_flight' AND pasted_at IS NULL",
         )?;
         self.queue = self.count_queue()?;
-        self.status.send_replace(self.queue);
+        self.last_message = self.last_message()?;
+        self.outlets.status.send_replace(self.queue);
         Ok(())
     }
 
@@ -129,6 +138,8 @@ impl Writer {
         if works.is_empty() {
             return;
         }
+        self.mend();
+        let changes = self.connection.total_changes();
         self.lost = self.execute("begin", "BEGIN IMMEDIATE").err();
         let answers: Vec<Answer> = works.into_iter().map(|work| work(self)).collect();
         let outcome = match self.lost.take() {
@@ -136,7 +147,12 @@ impl Writer {
             Some(error) => Err(error),
         };
         match &outcome {
-            Ok(()) => self.tell_news(),
+            Ok(()) => {
+                if self.connection.total_changes() > changes {
+                    self.outlets.disk.took();
+                }
+                self.tell_news();
+            }
             Err(error) => self.forget(error),
         }
         for answer in answers {
@@ -158,6 +174,7 @@ impl Writer {
             .and_then(|()| work(self))
             .and_then(|done| self.execute("release", "RELEASE work").map(|()| done));
         if let Err(error) = &result {
+            self.heed(error);
             self.queue = queue;
             self.news.events.truncate(events);
             self.news.changed.truncate(changed);
@@ -180,6 +197,7 @@ impl Writer {
 
     fn forget(&mut self, error: &InboxError) {
         tracing::error!(event = "inbox.commit_failed", %error);
+        self.heed(error);
         if !self.connection.is_autocommit() {
             let _ = self.execute("rollback", "ROLLBACK");
         }
@@ -188,24 +206,32 @@ impl Writer {
         if let Ok(queue) = self.count_queue() {
             self.queue = queue;
         }
-        self.status.send_replace(self.queue);
+        self.outlets.status.send_replace(self.queue);
+    }
+
+    /// What an error says about the file and the disk.
+    fn heed(&mut self, error: &InboxError) {
+        if let InboxError::Database { source, .. } = error {
+            self.outlets.disk.failed(is_full_for_sqlite(source));
+            self.place.suspect |= is_damage(source);
+        }
     }
 
     fn tell_news(&mut self) {
         let News { events, changed } = std::mem::take(&mut self.news);
-        self.status.send_if_modified(|status| std::mem::replace(status, self.queue) != self.queue);
+        self.outlets.status.send_if_modified(|status| std::mem::replace(status, self.queue) != self.queue);
         for event in events {
             if let Event::MessageAccepted(message) = &event {
                 tracing::info!(event = "message.accepted", id = %message.id, channel = %message.channel, bytes = message.bytes);
             }
-            let _ = self.accepted.send(event);
+            let _ = self.outlets.events.send(event);
         }
-        if self.receipts.receiver_count() == 0 {
+        if self.outlets.receipts.receiver_count() == 0 {
             return;
         }
         for id in changed {
             match self.receipt(id) {
-                Ok(receipt) => drop(self.receipts.send((id, receipt))),
+                Ok(receipt) => drop(self.outlets.receipts.send((id, receipt))),
                 Err(error) => tracing::error!(event = "inbox.receipt_failed", %id, %error),
             }
         }
@@ -213,8 +239,29 @@ impl Writer {
 
     /// To be told once it is committed.
     pub(super) fn note_accepted(&mut self, message: ccmux_policy::Message) {
+        self.queue.messages += 1;
+        self.queue.bytes += message.bytes;
         self.news.changed.push(message.id);
         self.news.events.push(Event::MessageAccepted(message));
+    }
+
+    /// To be told once it is committed.
+    pub(super) fn note_event(&mut self, event: Event) {
+        self.news.events.push(event);
+    }
+
+    /// Now: the database that the news was about is another one.
+    pub(super) fn tell_at_once(&mut self, event: Event) {
+        self.news = News::default();
+        self.framers.clear();
+        self.queue = QueueStatus::default();
+        self.outlets.status.send_replace(self.queue);
+        let _ = self.outlets.events.send(event);
+    }
+
+    /// For people.
+    pub(super) fn notice(&self, what: String) {
+        let _ = self.outlets.notices.send(what);
     }
 
     /// To be told once it is committed.

@@ -37,6 +37,7 @@ use super::fifo::OpenFifo;
 use super::log::{IntakeLog, IntakeLogs, LogError, SEGMENT};
 use super::sink::Sink;
 use super::trouble::Trouble;
+use crate::disk::is_full;
 use crate::readable::Readable;
 
 /// Bytes that may have left the FIFO before the sink took them.
@@ -206,8 +207,12 @@ impl<S: Sink> Stream<S> {
 
     fn appended(&mut self, moved: io::Result<usize>) {
         match moved {
-            Ok(_) => self.disk.over(),
+            Ok(_) => {
+                self.disk.over();
+                self.board.disk.took();
+            }
             Err(error) => {
+                self.board.disk.failed(is_full(&error));
                 self.disk.met(&format!("the intake log can't be written: {error}"));
                 self.log.seal();
                 self.log.forget(self.feed.received());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
-use ccmux_wire::status::{ChannelStatus, Direction};
+use ccmux_wire::status::{ChannelStatus, Direction, RefusedFile};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout_at};
@@ -100,6 +100,11 @@ impl<S: Sink> Registry<S> {
     /// The list of channels, as it changes.
     pub fn channels(&self) -> watch::Receiver<Vec<ChannelStatus>> {
         self.board.subscribe()
+    }
+
+    /// That list, and what else is shown of the directory.
+    pub fn board(&self) -> ChannelBoard {
+        self.board.clone()
     }
 
     /// Looks whenever something changed, until shutdown; then drains every FIFO, at most 2 s.
@@ -200,6 +205,7 @@ impl<S: Sink> Registry<S> {
         self.adoption.forget(|name| is_file(name) || hidden.iter().any(|file| file == name));
         let listed: BTreeSet<(&ChannelName, Direction)> = found.iter().filter_map(Found::listed).collect();
         self.board.retain(|name, direction| listed.contains(&(name, direction)));
+        self.board.set_refused(found.iter().filter_map(Found::refused_name).collect());
     }
 
     fn take_up(&mut self, file: &Found) {
@@ -365,6 +371,12 @@ impl Found {
             FileRole::In(name) => Some(name),
             _ => None,
         }
+    }
+
+    /// One that can't be listed as a channel: its name is none.
+    fn refused_name(&self) -> Option<RefusedFile> {
+        let FileRole::Refused(why) = &self.role else { return None };
+        Some(RefusedFile { file: self.file_name.clone(), state: format!("refused: {why}") })
     }
 
     /// How it stands on the board.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Outlets::send("telegram", text) ──► ChannelWriter (one a channel) ──► message + "\n" ──► out.telegram
+//!     │                                                                 or {"content":..,"ts":..} + "\n"
 //!     └── what can't be done is a sentence that Claude can act on: OutletError
 //! ```
 //!
@@ -15,7 +16,7 @@ mod fifo;
 mod tests;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -46,6 +47,15 @@ pub struct OutletSettings {
     pub finish: Duration,
 }
 
+/// What is particular about a channel: `channels.NAME`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutletPolicy {
+    /// In place of `out.wait`.
+    pub wait: Option<Duration>,
+    /// A message is a line `{"content":...,"ts":...}`, whatever newlines it holds.
+    pub json: bool,
+}
+
 /// All outgoing channels; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Outlets(Arc<Inner>);
@@ -54,6 +64,7 @@ pub struct Outlets(Arc<Inner>);
 struct Inner {
     dir: PathBuf,
     settings: OutletSettings,
+    policies: BTreeMap<ChannelName, OutletPolicy>,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     writers: Mutex<HashMap<ChannelName, mpsc::Sender<Letter>>>,
     shutdown: CancellationToken,
@@ -67,8 +78,19 @@ impl Outlets {
         channels: watch::Receiver<Vec<ChannelStatus>>,
         shutdown: CancellationToken,
     ) -> Self {
+        Self::with_policies(dir, settings, BTreeMap::new(), channels, shutdown)
+    }
+
+    /// The same, where some channels have a policy.
+    pub fn with_policies(
+        dir: PathBuf,
+        settings: OutletSettings,
+        policies: BTreeMap<ChannelName, OutletPolicy>,
+        channels: watch::Receiver<Vec<ChannelStatus>>,
+        shutdown: CancellationToken,
+    ) -> Self {
         let writers = Mutex::default();
-        Self(Arc::new(Inner { dir, settings, channels, writers, shutdown }))
+        Self(Arc::new(Inner { dir, settings, policies, channels, writers, shutdown }))
     }
 
     /// Every channel there is, both directions.
@@ -117,11 +139,14 @@ impl Outlets {
 
     fn spawn_writer(&self, name: &ChannelName) -> mpsc::Sender<Letter> {
         let (letters, waiting) = mpsc::channel(QUEUE);
+        let policy = self.0.policies.get(name).copied().unwrap_or_default();
+        let settings = self.0.settings;
         let writer = ChannelWriter {
             channel: name.clone(),
             path: self.0.dir.join(format!("out.{name}")),
             letters: waiting,
-            settings: self.0.settings,
+            settings: OutletSettings { wait: policy.wait.unwrap_or(settings.wait), ..settings },
+            json: policy.json,
             shutdown: self.0.shutdown.clone(),
         };
         tokio::spawn(writer.run());

@@ -26,6 +26,10 @@ fn place() -> Place {
 }
 
 fn place_with(change: impl FnOnce(&mut OutletSettings)) -> Place {
+    place_with_policies(change, &[])
+}
+
+fn place_with_policies(change: impl FnOnce(&mut OutletSettings), policies: &[(&str, OutletPolicy)]) -> Place {
     let mut settings = OutletSettings {
         wait: Duration::from_millis(200),
         linger: Duration::from_secs(2),
@@ -34,7 +38,9 @@ fn place_with(change: impl FnOnce(&mut OutletSettings)) -> Place {
     change(&mut settings);
     let dir = tempfile::tempdir().unwrap();
     let (list, channels) = watch::channel(Vec::new());
-    let outlets = Outlets::new(dir.path().to_owned(), settings, channels, CancellationToken::new());
+    let policies = policies.iter().map(|(name, policy)| (name.parse().unwrap(), *policy)).collect();
+    let (path, shutdown) = (dir.path().to_owned(), CancellationToken::new());
+    let outlets = Outlets::with_policies(path, settings, policies, channels, shutdown);
     Place { dir, list, outlets }
 }
 
@@ -88,6 +94,22 @@ async fn a_message_arrives_whole_and_ends_with_a_newline() {
     let mut reader = open_reader(&place.fifo("x"));
     place.send("x", "grüße\n  second line").await.unwrap();
     assert_eq!(drain(&mut reader), "grüße\n  second line\n".as_bytes());
+}
+
+#[tokio::test]
+async fn a_channel_of_json_gets_a_line_of_it_and_waits_as_its_policy_says() {
+    let policy = OutletPolicy { wait: Some(LIMIT), json: true };
+    let place = place_with_policies(|settings| settings.wait = Duration::ZERO, &[("x", policy)]);
+    let (path, outlets) = (place.fifo("x"), place.outlets.clone());
+    let send = tokio::spawn(async move { outlets.send("x", "grüße\n\"second\" line".into()).await });
+    tokio::task::yield_now().await;
+    let lines = joined(read_lines(path, 1)).await;
+    send.await.unwrap().unwrap();
+    let line: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(line["content"], "grüße\n\"second\" line");
+    assert!(line["ts"].as_i64().is_some_and(|ts| ts > 1_700_000_000), "{line}");
+    place.fifo("y");
+    assert!(place.send("y", "nobody").await.is_err());
 }
 
 #[tokio::test]

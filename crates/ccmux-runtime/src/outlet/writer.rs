@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fifo::{NotOpen, OutFifo};
 use super::{OutletError, OutletSettings};
+use crate::clock::unix_ms;
 use crate::intake::FifoRefused;
 use crate::runtime_dir::FileId;
 
@@ -61,6 +62,8 @@ pub(super) struct ChannelWriter {
     pub letters: mpsc::Receiver<Letter>,
     /// How patient it is.
     pub settings: OutletSettings,
+    /// Messages are lines of JSON.
+    pub json: bool,
     /// Ends it.
     pub shutdown: CancellationToken,
 }
@@ -73,6 +76,10 @@ struct Held {
     torn: Option<FileId>,
     /// The reader let the last message stand: the next one doesn't wait for it again.
     stalled: bool,
+}
+
+fn json_line(message: &str) -> String {
+    format!("{}\n", serde_json::json!({ "content": message, "ts": unix_ms().0 / 1000 }))
 }
 
 impl ChannelWriter {
@@ -109,8 +116,8 @@ impl ChannelWriter {
     }
 
     async fn deliver(&self, letter: Letter, held: &mut Held) {
-        let Letter { mut message, sent_at, mut answer } = letter;
-        message.push('\n');
+        let Letter { message, sent_at, mut answer } = letter;
+        let message = if self.json { json_line(&message) } else { message + "\n" };
         let bytes = message.len();
         let written = self.write(&message, sent_at, &mut answer, held).await;
         match &written {

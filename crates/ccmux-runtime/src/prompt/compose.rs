@@ -2,6 +2,8 @@
 
 use ccmux_policy::UnixMs;
 
+use super::sanitise::sanitise;
+
 const DAY_S: i64 = 24 * 60 * 60;
 
 /// One message of a batch.
@@ -11,7 +13,7 @@ pub struct Part<'a> {
     pub at_wall: UnixMs,
     /// Its channel, as shown in the head.
     pub label: &'a str,
-    /// Its text, sanitised.
+    /// Its text.
     pub content: &'a str,
     /// It is tried again after doubt.
     pub redelivered: bool,
@@ -53,7 +55,9 @@ fn push_part(text: &mut String, part: &Part<'_>, utc_offset_s: i32) {
     if part.redelivered {
         text.push_str("(redelivered) ");
     }
-    for (index, line) in part.content.split('\n').enumerate() {
+    // Changes nothing of what was sanitised on intake. A message of an older ccmux may have been accepted before today's
+    // rules, and nothing gets to the pane but through here.
+    for (index, line) in sanitise(part.content).split('\n').enumerate() {
         if index > 0 {
             text.push_str("\n  ");
         }

@@ -33,16 +33,24 @@ fn is_ours(found: &PromptBox, text: &str) -> bool {
 
 /// Whether the box has as many rows as `text` takes. Where its top is out of the screen, it has more than one sees.
 fn counts(found: &PromptBox, text: &str, doubtful: bool) -> bool {
-    let ours = wrap::row_count(text, usize::from(found.width));
+    let width = usize::from(found.width);
+    let ours = wrap::row_count(text, width);
     let hidden = usize::try_from(found.hidden_above).unwrap_or(usize::MAX);
     let rows = hidden.saturating_add(found.rows.len());
-    let off = tolerance(ours, doubtful);
+    let off = if doubtful { tolerance(ours, text, width) } else { 0 };
     if found.cut_above { ours + off > rows } else { rows.abs_diff(ours) <= off }
 }
 
-/// How far the count of rows may be off. Measured: not at all, but where Claude's idea of an emoji's width differs.
-fn tolerance(rows: usize, doubtful: bool) -> usize {
-    if doubtful { 1 + rows / 16 } else { 0 }
+/// How far the count of rows may be off. Measured: not at all, but where Claude's idea of an emoji's width differs, and by a
+/// column for each character of a rare script.
+fn tolerance(rows: usize, text: &str, width: usize) -> usize {
+    let rare = text.chars().filter(|c| is_of_rare_script(*c)).count();
+    1 + rows / 16 + rare / width.max(1)
+}
+
+/// Behind U+10000, but neither emoji nor CJK.
+fn is_of_rare_script(c: char) -> bool {
+    c >= '\u{10000}' && may_vanish(c) && !matches!(c, '\u{1f000}'..='\u{1faff}')
 }
 
 /// What stands in `text` before its tail `rows`; `None` if that is not its tail. Blanks are free where rows meet.
@@ -87,9 +95,20 @@ fn takes_no_column(c: char) -> bool {
 fn may_vanish(c: char) -> bool {
     let common = matches!(c,
         '\u{a1}'..='\u{ff}' | '\u{2010}'..='\u{205e}' | '\u{2190}'..='\u{22ff}' | '\u{2500}'..='\u{25ff}'
-        | '\u{3000}'..='\u{30ff}' | '\u{ff01}'..='\u{ff60}' | '\u{20000}'..='\u{2fa1f}');
-    let letter = c < '\u{10000}' && c.is_alphanumeric();
+        | '\u{3000}'..='\u{303f}' | '\u{3041}'..='\u{3096}' | '\u{3099}'..='\u{30ff}' | '\u{ff01}'..='\u{ff60}' | '\u{20000}'..='\u{2a6df}'
+        | '\u{2a700}'..='\u{2ebe0}' | '\u{2f800}'..='\u{2fa1d}');
+    let letter = c < '\u{10000}' && c.is_alphanumeric() && !is_little_known(c);
     !(c.is_ascii() || common || letter)
+}
+
+/// Letters below U+10000 that are younger than many a terminal, Unicode 14 and later, and three that tmux 3.3a leaves out
+/// although they are old.
+fn is_little_known(c: char) -> bool {
+    matches!(c,
+        '\u{980}' | '\u{c80}' | '\u{d3a}' | '\u{870}'..='\u{88f}' | '\u{8b5}' | '\u{8c8}'..='\u{8c9}'
+        | '\u{c5c}'..='\u{c5d}' | '\u{cdc}'..='\u{cdd}' | '\u{cf3}' | '\u{170d}' | '\u{171f}' | '\u{1b4c}'
+        | '\u{1c89}'..='\u{1c8a}' | '\u{2c2f}' | '\u{2c5f}' | '\u{9ffd}'..='\u{9fff}' | '\u{a7c0}'..='\u{a7c1}'
+        | '\u{a7cb}'..='\u{a7dc}' | '\u{a7f1}'..='\u{a7f4}')
 }
 
 /// Whether `c` may vanish, change its neighbour, or take columns about which tables differ.

@@ -12,17 +12,21 @@
 //! Pure: text in, a [`Screen`] out. It knows no pane, no clock and no message; [`box_holds`] is told which text to
 //! compare with. When in doubt it says [`ScreenClass::Unknown`], and a dialog is never [`ScreenClass::Ready`].
 
+mod explain;
 mod holds;
 mod prompt_box;
 mod rows;
+mod rule_book;
 mod rules;
 mod wrap;
 
 #[cfg(test)]
 mod tests;
 
+pub use explain::{Explanation, Mark, explain};
 pub use holds::box_holds;
 pub use prompt_box::PromptBox;
+pub use rule_book::{RuleBook, RulesOrigin};
 pub use rules::{Rules, RulesError};
 
 use ccmux_policy::screen::ScreenClass;
@@ -69,9 +73,7 @@ pub fn classify(rules: &Rules, ansi: &str) -> Screen {
 
 /// A box is there: the rows around it decide.
 fn with_box(rules: &Rules, rows: &[Row], found: Found) -> Screen {
-    let above = &rows[..found.top];
-    let below = &rows[found.bottom + 1..];
-    let hints = &above[above.len().saturating_sub(HINT_ROWS)..];
+    let (above, hints, below) = around(&found, rows);
     let says = |patterns: &[regex::Regex]| fits(hints, patterns) || fits(below, patterns);
     let dialog = overlay(rules, &found, above, below);
     let queued = found.placeholder_text.as_deref().is_some_and(|text| rules.queued_placeholder(text));
@@ -91,6 +93,12 @@ fn with_box(rules: &Rules, rows: &[Row], found: Found) -> Screen {
         vim_normal: says(rules.vim_normal()),
         prompt_box: Some(found.prompt_box),
     }
+}
+
+/// The rows above the box, those of them that speak about it, and the rows below.
+fn around<'a>(found: &Found, rows: &'a [Row]) -> (&'a [Row], &'a [Row], &'a [Row]) {
+    let above = &rows[..found.top];
+    (above, &above[above.len().saturating_sub(HINT_ROWS)..], &rows[found.bottom + 1..])
 }
 
 /// Why the keys would not go into the box, or not to Claude, although it is there.

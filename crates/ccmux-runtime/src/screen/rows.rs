@@ -9,6 +9,13 @@ pub(super) struct Row {
     pub looks: Vec<Look>,
 }
 
+impl Row {
+    /// A row without attributes.
+    pub(super) fn plain(text: &str) -> Self {
+        Self { text: text.to_owned(), looks: vec![Look::default(); text.chars().count()] }
+    }
+}
+
 /// How a character looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Look {

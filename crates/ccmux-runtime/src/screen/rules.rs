@@ -12,9 +12,22 @@ const BUILTIN: [(&str, &str); 1] =
 /// Why there are no rules.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// No rules of that name are built in.
-    #[error("there are no built-in screen rules for the profile {0:?}: known is \"claude-code\"")]
+    /// No rules of that name are built in, nor has the user any.
+    #[error(
+        "there are no screen rules for the profile {0:?}: built in is \"claude-code\", own ones go to ~/.config/ccmux/agents/{0}.toml"
+    )]
     NoProfile(String),
+    /// It can't be a file's name.
+    #[error("{0:?} can't be a profile: use a plain name like claude-code")]
+    NoName(String),
+    /// The user's file can't be used.
+    #[error("{path}: {why}")]
+    File {
+        /// Which.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The text is no rules file.
     #[error("the screen rules can't be read: {0}")]
     Unreadable(#[from] toml::de::Error),
@@ -99,9 +112,8 @@ struct NamedRule {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ShellRule {
-    /// For whoever reads the file.
-    #[serde(rename = "name")]
-    _name: String,
+    /// For people.
+    name: String,
     #[serde(default)]
     over_box: bool,
     #[serde(deserialize_with = "patterns")]
@@ -151,7 +163,11 @@ impl Rules {
     }
 
     pub(super) fn queued_placeholder(&self, text: &str) -> bool {
-        self.busy.queued_placeholder.iter().any(|pattern| pattern.is_match(text))
+        self.queued_placeholders().iter().any(|pattern| pattern.is_match(text))
+    }
+
+    pub(super) fn queued_placeholders(&self) -> &[Regex] {
+        &self.busy.queued_placeholder
     }
 
     pub(super) fn press_enter(&self) -> &[Regex] {
@@ -175,7 +191,21 @@ impl Rules {
     }
 
     pub(super) fn overlay_placeholder(&self, text: &str) -> bool {
-        self.overlay.placeholder.iter().any(|pattern| pattern.is_match(text))
+        self.overlay_placeholders().iter().any(|pattern| pattern.is_match(text))
+    }
+
+    pub(super) fn overlay_placeholders(&self) -> &[Regex] {
+        &self.overlay.placeholder
+    }
+
+    /// Name and patterns of each dialog, in the file's order.
+    pub(super) fn dialogs(&self) -> impl Iterator<Item = (&str, &[Regex])> {
+        self.dialog.iter().map(|rule| (rule.name.as_str(), rule.rows.as_slice()))
+    }
+
+    /// Name, whether it counts over a box, and patterns of each sign that the agent is gone.
+    pub(super) fn shells(&self) -> impl Iterator<Item = (&str, bool, &[Regex])> {
+        self.shell.iter().map(|rule| (rule.name.as_str(), rule.over_box, rule.rows.as_slice()))
     }
 
     /// The first dialog rule that fits a row: rules in the file's order, so that the telling ones come first.

@@ -46,6 +46,7 @@ fn expected(name: &str) -> &'static [ScreenClass] {
     }
 }
 
+/// Field faults 13, 16.
 #[test]
 fn every_fixture_has_the_class_that_its_name_says() {
     let rules = rules();
@@ -84,6 +85,7 @@ fn every_dialog_has_a_name_and_nothing_else_has() {
     assert_eq!(named("dialog-shell-mode"), "shell mode");
 }
 
+/// Field fault 16.
 #[test]
 fn queued_input_is_seen() {
     assert_eq!(screen("generating-with-queued").class, ScreenClass::Queued);
@@ -91,6 +93,7 @@ fn queued_input_is_seen() {
     assert_eq!(screen("generating-slow").class, ScreenClass::Busy);
 }
 
+/// Field fault 16.
 #[test]
 fn a_status_line_without_the_hint_leaves_the_spinner() {
     for name in ["generating-slow", "generating-bash", "generating-api-retry", "generating-slow-stop-hook"] {
@@ -101,6 +104,7 @@ fn a_status_line_without_the_hint_leaves_the_spinner() {
     }
 }
 
+/// Field fault 16.
 #[test]
 fn a_spinner_may_have_any_glyph_and_wording() {
     for spinner in [
@@ -171,6 +175,7 @@ fn a_changed_text_is_foreign() {
     }
 }
 
+/// Field fault 12.
 #[test]
 fn what_a_human_did_to_our_text_is_foreign() {
     for (name, sent) in fixtures("foreign") {
@@ -205,6 +210,34 @@ fn a_blank_more_or_less_in_a_row_is_foreign() {
     assert_eq!(holds("[10:00 x] a🎉b", "[10:00 x] ab"), BoxHolds::Foreign);
 }
 
+/// Field fault 11. Measured on all code points of the first two planes, each between letters and before a joiner.
+#[test]
+fn what_tables_disagree_about_is_ours_all_the_same() {
+    let holds = |shown: &str, ours: &str| {
+        let ansi = format!("{0}\n❯\u{a0}[10:00 x] {shown}\n{0}\n  status", rule(60));
+        box_holds(classify(&rules(), &ansi).prompt_box.as_ref(), &format!("[10:00 x] {ours}"))
+    };
+    assert_eq!(
+        holds("ab", "a\u{2f06d}b"),
+        BoxHolds::Ours,
+        "between two extensions of CJK nothing is assigned"
+    );
+    assert_eq!(
+        holds("ab", "a\u{2ebf0}b"),
+        BoxHolds::Ours,
+        "an extension that is younger than many a terminal"
+    );
+    assert_eq!(holds("ab", "a\u{a7db}b"), BoxHolds::Ours, "a letter that is younger than many a terminal");
+    assert_eq!(holds("ab", "a\u{d3a}b"), BoxHolds::Ours, "a letter that tmux 3.3a leaves out");
+    assert_eq!(holds("ab", "a\u{3098}b"), BoxHolds::Ours, "a hole among the kana");
+    assert_eq!(holds("ab", "a\u{20000}b"), BoxHolds::Foreign);
+    assert_eq!(holds("ab", "a\u{3042}b"), BoxHolds::Foreign);
+    let (keys, letters) = ("1\u{20e3} ".repeat(30), "a\u{20e3} ".repeat(30));
+    assert_eq!(wrap::row_count(keys.trim_end(), 30), 3, "two columns and a blank each");
+    assert_eq!(wrap::row_count(letters.trim_end(), 30), 3, "Claude makes no difference");
+}
+
+/// Field fault 13.
 #[test]
 fn an_empty_box_a_placeholder_and_no_box_hold_nothing() {
     for name in ["ready-default", "generating-with-queued", "dialog-askuserquestion"] {
@@ -216,6 +249,7 @@ fn rule(columns: usize) -> String {
     "─".repeat(columns)
 }
 
+/// Field fault 16.
 #[test]
 fn a_box_that_a_message_quotes_is_no_box() {
     let quoted = format!("❯ look:\n  {0}\n  ❯\u{a0}\n  {0}\n  ⏵⏵ bypass permissions on", rule(58));
@@ -225,6 +259,7 @@ fn a_box_that_a_message_quotes_is_no_box() {
     assert_eq!(classify(&rules(), &quoted).class, ScreenClass::Unknown);
 }
 
+/// Field fault 16.
 #[test]
 fn a_dialog_that_a_message_quotes_is_no_dialog() {
     let quoted = "● Do you want to proceed?\n  ❯ 1. Yes\n    2. No\n\n  Esc to cancel · Tab to amend";
@@ -256,6 +291,7 @@ fn what_has_not_quite_the_shape_of_a_box_is_none() {
     }
 }
 
+/// Field fault 29.
 #[test]
 fn a_shell_or_nothing_is_never_ready() {
     assert_eq!(classify(&rules(), "").class, ScreenClass::Unknown);
@@ -282,6 +318,7 @@ fn a_rules_file_with_an_unknown_key_is_refused_by_name() {
     assert!(why.contains("prompt_box.signs"), "{why}");
     assert!(Rules::builtin("emacs").unwrap_err().to_string().contains("emacs"));
 }
+/// Field fault 11.
 #[test]
 fn a_box_that_grew_out_of_the_screen_holds_the_tail_of_our_text() {
     let found = screen("draft-cut-classic-160x48").prompt_box.unwrap();
@@ -301,4 +338,84 @@ fn indented_rows_over_a_rule_are_never_ready() {
     assert_eq!(classify(&rules(), &viewer).class, ScreenClass::Dialog);
     let blank = format!("\n\n\n{}\n  status", rule(60));
     assert_eq!(classify(&rules(), &blank).class, ScreenClass::Unknown);
+}
+
+#[test]
+fn what_is_said_to_decide_fits_the_class_of_every_fixture() {
+    for (name, ansi) in fixtures("ansi") {
+        let Explanation { screen, decided_by, marks } = explain(&rules(), &ansi);
+        assert_eq!(screen, classify(&rules(), &ansi), "{name}");
+        let rule = decided_by.map(|mark| mark.rule);
+        let rule = rule.as_deref().unwrap_or("none");
+        let fits = match screen.class {
+            ScreenClass::Ready | ScreenClass::Draft => rule == "prompt_box",
+            ScreenClass::Busy => rule == "busy.below" || rule == "busy.above",
+            ScreenClass::Queued => rule == "busy.queued_placeholder",
+            ScreenClass::Dialog => {
+                ["dialog ", "overlay.", "prompt_box.shell"].iter().any(|head| rule.starts_with(head))
+            }
+            ScreenClass::Shell => rule.starts_with("shell "),
+            ScreenClass::Unknown => rule == "none",
+        };
+        assert!(fits, "{name}: {:?} by {rule}", screen.class);
+        let fact = |rule: &str| marks.iter().any(|mark| mark.rule == rule);
+        assert_eq!(screen.stashed, fact("facts.stashed"), "{name}");
+        assert_eq!(screen.press_enter, fact("facts.press_enter"), "{name}");
+    }
+}
+
+/// Rules, and the beginnings of their patterns, without a recorded screen; and why there is none.
+const WITHOUT_FIXTURE: &[(&str, &str, &str)] = &[
+    ("dialog theme", "", "shown to new users only, before any key is known: can't be had in the lab"),
+    ("dialog login", "", "needs a real account"),
+    ("dialog plan", "Would you like to proceed", "another wording of the same dialog"),
+    ("dialog trust", r"\bDo you trust the files", "the wording of versions before 2.0.76"),
+    ("facts.vim_normal", "", "2.1.332 shows nothing in that mode; the demo agent and other versions do"),
+    // The net beneath: in the versions that were measured the box is gone while these are shown.
+    ("overlay.placeholder", "", "the agents view's box has another sign"),
+    ("overlay.above", "", "the agents view's box has another sign"),
+    ("overlay.below", r"\b[Ee]sc to", "a dialog takes the box's place"),
+    ("overlay.below", r"\b[Ss]pace to", "the agents view's box has another sign"),
+    ("overlay.below", r"\bctrl", "the agents view's box has another sign"),
+    ("overlay.below", r"\bShowing detailed transcript", "the viewer takes the box's place"),
+    ("overlay.below", "^ *[❯>] [0-9]", "a menu takes the box's place"),
+];
+
+/// Each pattern of the rules with the name of its rule.
+fn patterns() -> Vec<(String, String)> {
+    let rules = rules();
+    let mut all: Vec<(String, Vec<regex::Regex>)> = vec![
+        ("busy.below".into(), rules.busy_below().to_vec()),
+        ("busy.above".into(), rules.busy_above().to_vec()),
+        ("busy.queued_placeholder".into(), rules.queued_placeholders().to_vec()),
+        ("facts.press_enter".into(), rules.press_enter().to_vec()),
+        ("facts.stashed".into(), rules.stashed().to_vec()),
+        ("facts.vim_normal".into(), rules.vim_normal().to_vec()),
+        ("overlay.placeholder".into(), rules.overlay_placeholders().to_vec()),
+        ("overlay.above".into(), rules.overlay_above().to_vec()),
+        ("overlay.below".into(), rules.overlay_below().to_vec()),
+    ];
+    all.extend(rules.dialogs().map(|(name, patterns)| (format!("dialog {name}"), patterns.to_vec())));
+    all.extend(rules.shells().map(|(name, _, patterns)| (format!("shell {name}"), patterns.to_vec())));
+    let flat = |(rule, patterns): (String, Vec<regex::Regex>)| {
+        patterns.into_iter().map(move |pattern| (rule.clone(), pattern.as_str().to_owned()))
+    };
+    all.into_iter().flat_map(flat).collect()
+}
+
+/// Field fault 16.
+#[test]
+fn every_pattern_has_a_fixture_or_a_reason_for_having_none() {
+    let mut seen: Vec<(String, String)> = Vec::new();
+    for ansi in fixtures("ansi").values() {
+        seen.extend(explain(&rules(), ansi).marks.into_iter().map(|mark| (mark.rule, mark.pattern)));
+    }
+    let excused = |(rule, pattern): &(String, String)| {
+        WITHOUT_FIXTURE.iter().any(|(known, text, _)| rule == known && pattern.starts_with(text))
+    };
+    let (without, with): (Vec<_>, Vec<_>) = patterns().into_iter().partition(|one| !seen.contains(one));
+    let missing: Vec<_> = without.iter().filter(|one| !excused(one)).collect();
+    assert!(missing.is_empty(), "no fixture shows {missing:#?}");
+    let idle: Vec<_> = with.iter().filter(|one| excused(one)).collect();
+    assert!(idle.is_empty(), "these have a fixture now: take them off the list: {idle:#?}");
 }

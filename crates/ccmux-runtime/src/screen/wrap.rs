@@ -22,7 +22,7 @@ fn line_rows(line: &str, width: usize) -> usize {
             }
             filled += 1;
         }
-        let length = word.width();
+        let length = columns(word);
         if length > width {
             let remaining = width.saturating_sub(filled);
             let from_here = 1 + (length - remaining - 1) / width;
@@ -43,15 +43,21 @@ fn line_rows(line: &str, width: usize) -> usize {
     rows
 }
 
+/// Claude gives two columns to whatever stands in a keycap, be it a key or not.
+fn columns(word: &str) -> usize {
+    let in_keycap = |grapheme: &&str| grapheme.contains('\u{20e3}') && grapheme.width() < 2;
+    word.width() + word.graphemes(true).filter(in_keycap).count()
+}
+
 /// A word that is longer than a row: broken at the edge.
 fn broken(word: &str, width: usize, mut rows: usize, mut filled: usize) -> (usize, usize) {
     for grapheme in word.graphemes(true) {
-        let columns = grapheme.width();
-        if filled + columns > width {
+        let length = columns(grapheme);
+        if filled + length > width {
             rows += 1;
             filled = 0;
         }
-        filled += columns;
+        filled += length;
     }
     (rows, filled)
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Settings;
+use super::channels::{CHANNEL_KEYS, ChannelSettings};
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +106,14 @@ pub const KEYS: &[Key] = &[
     plain("limits.queue_messages", "most messages that wait; beyond that, writers wait"),
     plain("limits.queue_bytes", "most bytes that wait; beyond that, writers wait"),
     plain("limits.subscriber_bytes", "a subscriber of output.sock that falls this far behind is let go"),
+    plain(
+        "retention.days",
+        "days that messages and turns are kept; 0: for ever. What waits, or is uncertain and was not seen, is never forgotten",
+    ),
+    plain(
+        "retention.bytes",
+        "bytes of a database (messages, turns) above which the oldest are forgotten; 0: no matter how many",
+    ),
 ];
 
 /// The value at a key, in settings written as JSON.
@@ -127,11 +136,31 @@ pub fn default_file() -> String {
             text.push_str(&format!("\n[{own_table}]\n"));
             table = own_table;
         }
-        let variable = key.variable.map(|variable| format!(" ({variable})")).unwrap_or_default();
-        text.push_str(&format!("\n# {}{variable}\n", key.meaning));
-        text.push_str(&format!("#{name} = {}\n", toml_text(&value_at(&defaults, key.path))));
+        push_key(&mut text, key, name, &value_at(&defaults, key.path));
     }
+    push_channel(&mut text);
     text
+}
+
+/// A channel's keys: the table is a comment too, there is no channel called NAME.
+fn push_channel(text: &mut String) {
+    text.push_str(
+        "\n# What is particular about one channel. Give its name for NAME; one with a dot in quotes: [channels.\"a.b\"]\n\
+         #[channels.NAME]\n",
+    );
+    let sample =
+        ChannelSettings { wait: Some(Settings::defaults(None).out.wait), ..ChannelSettings::default() };
+    let sample = serde_json::to_value(sample).unwrap_or_default();
+    for key in CHANNEL_KEYS {
+        let name = key.path.rsplit('.').next().unwrap_or_default();
+        push_key(text, key, name, &value_at(&sample, name));
+    }
+}
+
+fn push_key(text: &mut String, key: &Key, name: &str, default: &Value) {
+    let variable = key.variable.map(|variable| format!(" ({variable})")).unwrap_or_default();
+    text.push_str(&format!("\n# {}{variable}\n", key.meaning));
+    text.push_str(&format!("#{name} = {}\n", toml_text(default)));
 }
 
 /// A default as TOML writes it; all of them are scalars, but for the empty table of variables.
@@ -165,6 +194,8 @@ mod tests {
         let mut found = Vec::new();
         leaves("", &serde_json::to_value(Settings::defaults(None)).unwrap(), &mut found);
         let mut listed: Vec<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
+        // The keys of a channel are listed beside its type.
+        listed.push("channels".to_owned());
         found.sort();
         listed.sort();
         assert_eq!(found, listed);
@@ -177,7 +208,10 @@ mod tests {
             .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
             .map(|line| format!("{line}\n"))
             .collect();
-        let read: Settings = toml::from_str(&active).unwrap();
+        let mut read: Settings = toml::from_str(&active).unwrap();
+        let channel = read.channels.remove(&"NAME".parse().unwrap()).unwrap();
+        let wait = Some(read.out.wait);
+        assert_eq!(channel, ChannelSettings { wait, ..ChannelSettings::default() });
         assert_eq!(read, Settings::defaults(None));
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ccmux_wire::channel::ChannelName;
 use ccmux_wire::paths::InstanceName;
 use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Map};
@@ -10,7 +11,8 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde_json::Value;
 
 use super::Settings;
-use super::keys::{KEYS, value_at};
+use super::channels::CHANNEL_KEYS;
+use super::keys::{KEYS, Key, value_at};
 
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
@@ -125,11 +127,14 @@ fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
 }
 
 fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
-    let config = match environment.get("XDG_CONFIG_HOME").filter(|dir| Path::new(dir).is_absolute()) {
-        Some(dir) => PathBuf::from(dir),
-        None => Path::new(environment.get("HOME")?).join(".config"),
-    };
-    Some(config.join("ccmux").join(format!("{name}.toml")))
+    let variable = |name: &str| environment.get(name).map(PathBuf::from);
+    Some(config_folder(variable("XDG_CONFIG_HOME"), variable("HOME"))?.join(format!("{name}.toml")))
+}
+
+/// `~/.config/ccmux`: the user's settings and screen rules.
+pub fn config_folder(xdg_config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let config = xdg_config_home.filter(|folder| folder.is_absolute());
+    Some(config.or_else(|| Some(home?.join(".config")))?.join("ccmux"))
 }
 
 fn file_layer(path: &Path) -> Result<Named, SettingsError> {
@@ -156,6 +161,10 @@ fn check_keys(prefix: &str, value: &Value, origin: &str) -> Result<(), SettingsE
         return Ok(());
     };
     for (name, inner) in fields {
+        if prefix.is_empty() && name == "channels" {
+            check_channels(inner, origin)?;
+            continue;
+        }
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         let is_key = KEYS.iter().any(|key| key.path == path);
         let is_table = KEYS.iter().any(|key| key.path.starts_with(&format!("{path}.")));
@@ -170,9 +179,31 @@ fn check_keys(prefix: &str, value: &Value, origin: &str) -> Result<(), SettingsE
     Ok(())
 }
 
+/// The names are the user's, the keys beneath them are not.
+fn check_channels(value: &Value, origin: &str) -> Result<(), SettingsError> {
+    for (name, policy) in value.as_object().into_iter().flatten() {
+        if let Err(why) = name.parse::<ChannelName>() {
+            let key = format!("channels.{name:?}");
+            return Err(SettingsError::Type { origin: origin.to_owned(), key, why: why.to_string() });
+        }
+        for key in policy.as_object().into_iter().flat_map(|policy| policy.keys()) {
+            let path = format!("channels.NAME.{key}");
+            if !CHANNEL_KEYS.iter().any(|known| known.path == path) {
+                let (key, nearest) = (format!("channels.{name}.{key}"), nearest_of(CHANNEL_KEYS, &path));
+                return Err(SettingsError::UnknownKey { origin: origin.to_owned(), key, nearest });
+            }
+        }
+    }
+    Ok(())
+}
+
 fn nearest_key(path: &str) -> Option<&'static str> {
+    nearest_of(KEYS, path)
+}
+
+fn nearest_of(keys: &[Key], path: &str) -> Option<&'static str> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    KEYS.iter()
+    keys.iter()
         .map(|key| {
             (
                 strsim::jaro_winkler(key.path, path).max(strsim::jaro_winkler(&last(key.path), &last(path))),
@@ -185,7 +216,7 @@ fn nearest_key(path: &str) -> Option<&'static str> {
 }
 
 fn variable_layer(
-    key: &super::keys::Key,
+    key: &Key,
     defaults: &Settings,
     environment: &BTreeMap<String, String>,
 ) -> Result<Option<Named>, SettingsError> {
@@ -200,6 +231,10 @@ fn variable_layer(
 
 fn flag_layer(key: &str, text: &str, defaults: &Settings) -> Result<Named, SettingsError> {
     let origin = format!("--set {key}");
+    if key.starts_with("channels.") {
+        let why = "set it in a file: [channels.NAME]".to_owned();
+        return Err(SettingsError::Type { origin, key: key.to_owned(), why });
+    }
     if !KEYS.iter().any(|known| known.path == key) {
         return Err(SettingsError::UnknownKey { origin, key: key.to_owned(), nearest: nearest_key(key) });
     }
@@ -345,6 +380,36 @@ mod tests {
         let error =
             load(&Sources { file: Some("/nowhere/x.toml".into()), ..Sources::default() }).unwrap_err();
         assert!(error.to_string().contains("/nowhere/x.toml"));
+    }
+
+    #[test]
+    fn a_channels_policy_has_defaults_and_names_of_its_own() {
+        let text = "[channels.phone]\npriority = 3\nttl = 1.5\n[channels.\"a.b\"]\nallowed = [\"ann\"]\nformat = \"json\"\n";
+        let settings = with_file(text).unwrap().settings;
+        let phone = &settings.channels[&"phone".parse().unwrap()];
+        assert_eq!((phone.priority, phone.ttl, phone.wait), (3, 1.5, None));
+        let other = &settings.channels[&"a.b".parse().unwrap()];
+        assert_eq!((other.allowed.as_slice(), other.priority), (["ann".to_owned()].as_slice(), 0));
+        assert!(with_file("[agent]\ncwd = \"/x\"\n").unwrap().settings.channels.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_channels_policy_is_named() {
+        let error = |text: &str| with_file(text).unwrap_err().to_string();
+        let unknown = error("[channels.phone]\npriorty = 3\n");
+        assert!(
+            unknown.contains("channels.phone.priorty") && unknown.contains("`channels.NAME.priority`"),
+            "{unknown}"
+        );
+        let name = error("[channels.\"a b\"]\nttl = 3\n");
+        assert!(name.contains("a b") && name.contains("channel name"), "{name}");
+        let dotted = error("[channels.a.b]\nttl = 3\n");
+        assert!(dotted.contains("channels.a.b"), "{dotted}");
+        let kind = error("[channels.phone]\nformat = \"xml\"\n");
+        assert!(kind.contains("channels.phone.format"), "{kind}");
+        let value = error("[channels.phone]\nttl = -3\n");
+        assert!(value.contains("channels.phone.ttl"), "{value}");
+        assert!(error("channels = 3\n").contains("channels"));
     }
 
     #[test]

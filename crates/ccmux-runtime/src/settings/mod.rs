@@ -2,12 +2,14 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
 //! | [`load`] | reads and layers the sources, names what is wrong |
 //!
 //! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
 //! settings files.
 
+pub mod channels;
 pub mod keys;
 pub mod load;
 
@@ -16,16 +18,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ccmux_policy::PolicySettings;
+use ccmux_wire::channel::ChannelName;
 use ccmux_wire::paths::{InstanceName, instance_name};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::mcp_entry::Transport;
-use crate::outlet::OutletSettings;
+use crate::inbox::Channels;
+use crate::outlet::{OutletPolicy, OutletSettings};
 
+pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
 
 /// An outgoing message that was begun is finished within that time, or torn.
 const FINISH: Duration = Duration::from_secs(5);
+/// A smaller database could hold no messages.
+const MIN_RETENTION_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Every setting, as in config/ccmux.toml.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,6 +70,11 @@ pub struct Settings {
     pub log: LogSettings,
     /// Sizes.
     pub limits: LimitSettings,
+    /// How long messages and turns are kept.
+    pub retention: RetentionSettings,
+    /// Policies of single channels.
+    #[serde(default)]
+    pub channels: BTreeMap<ChannelName, ChannelSettings>,
 }
 
 /// `[agent]`
@@ -165,6 +177,16 @@ pub struct LimitSettings {
     pub subscriber_bytes: u64,
 }
 
+/// `[retention]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSettings {
+    /// Days; 0: for ever.
+    pub days: u64,
+    /// Bytes of each database; 0: no matter how many.
+    pub bytes: u64,
+}
+
 impl Settings {
     /// The defaults of an instance (`None`: the plain one).
     pub fn defaults(instance: Option<&InstanceName>) -> Self {
@@ -204,6 +226,8 @@ impl Settings {
                 queue_bytes: 64 * 1024 * 1024,
                 subscriber_bytes: 8 * 1024 * 1024,
             },
+            retention: RetentionSettings { days: 30, bytes: 1 << 30 },
+            channels: BTreeMap::new(),
         }
     }
 
@@ -219,6 +243,11 @@ impl Settings {
         }
     }
 
+    /// What the inbox needs to know of channels.
+    pub fn channel_policies(&self) -> Channels {
+        self.channels.iter().map(|(name, channel)| (name.clone(), channel.policy())).collect()
+    }
+
     /// How patient the writers of outgoing FIFOs are.
     pub fn outlets(&self) -> OutletSettings {
         OutletSettings {
@@ -226,6 +255,11 @@ impl Settings {
             linger: Duration::from_millis(millis(self.out.linger)),
             finish: FINISH,
         }
+    }
+
+    /// What is particular about outgoing channels.
+    pub fn outlet_policies(&self) -> BTreeMap<ChannelName, OutletPolicy> {
+        self.channels.iter().map(|(name, channel)| (name.clone(), channel.outlet_policy())).collect()
     }
 
     /// Silence of the pane that calls for a look.
@@ -261,6 +295,12 @@ impl Settings {
         }
         if self.limits.message_bytes == 0 || self.limits.batch_bytes == 0 {
             return bad("limits", "sizes must be greater than 0");
+        }
+        if (1..MIN_RETENTION_BYTES).contains(&self.retention.bytes) {
+            return bad("retention.bytes", "give at least 16777216 (16 MiB), or 0 for no limit");
+        }
+        for (name, channel) in &self.channels {
+            channel.check(name, self.limits.message_bytes)?;
         }
         match shell_words::split(&self.agent.command) {
             Ok(words) if words.is_empty() => bad("agent.command", "give a command"),
@@ -320,7 +360,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_named_with_its_remedy() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 8] = [
+        let cases: [(&str, Spoil); 9] = [
             ("idle_threshold", |s| s.idle_threshold = -1.0),
             ("backoff.cap", |s| s.backoff.cap = 0.5),
             ("agent.command", |s| s.agent.command = "claude 'x".into()),
@@ -329,6 +369,7 @@ mod tests {
             ("out.wait", |s| s.out.wait = 61.0),
             ("mcp.entry", |s| s.mcp.entry = "pigeon".into()),
             ("mcp.auth", |s| s.mcp.auth = "maybe".into()),
+            ("retention.bytes", |s| s.retention.bytes = 1000),
         ];
         for (key, spoil) in cases {
             let mut settings = Settings::defaults(None);

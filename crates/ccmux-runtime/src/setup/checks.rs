@@ -12,7 +12,7 @@ use crate::agent::start::ask_version;
 use crate::agent::version::{MEASURED, Version};
 use crate::daemon::{DaemonError, Setting, install_hook, tmux_settings};
 use crate::runtime_dir::{RuntimeDir, RuntimeDirError, StateDir};
-use crate::screen::Rules;
+use crate::screen::RuleBook;
 use crate::settings::expand;
 use crate::tmux::Tmux;
 
@@ -66,7 +66,7 @@ impl fmt::Display for Step {
 pub struct Ground {
     pub(super) setting: Setting,
     pub(super) plan: AgentPlan,
-    pub(super) rules: Rules,
+    pub(super) rules: RuleBook,
     pub(super) version: Version,
     pub(super) hook: PathBuf,
     pub(super) terminal: Tmux,
@@ -183,8 +183,8 @@ impl Checks<'_> {
         }
     }
 
-    fn rules(&mut self) -> Option<Rules> {
-        match Rules::builtin(&self.setting.settings.agent.profile) {
+    fn rules(&mut self) -> Option<RuleBook> {
+        match self.setting.rule_book() {
             Ok(rules) => Some(rules),
             Err(error) => {
                 let error = DaemonError::from(error);

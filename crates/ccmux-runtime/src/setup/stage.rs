@@ -124,7 +124,7 @@ impl Stage {
                 screen.unwrap_or_default()
             }
         };
-        Ok(Sight::Shows { screen: classify(&self.ground.rules, &ansi), text: plain_text(&ansi) })
+        Ok(Sight::Shows { screen: classify(&self.ground.rules.rules(), &ansi), text: plain_text(&ansi) })
     }
 
     /// Arguments that name the tmux server.

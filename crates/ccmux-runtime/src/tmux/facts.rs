@@ -14,9 +14,12 @@ use nix::unistd::Pid;
 use super::client::{Nonce, args};
 use crate::terminal::Pane;
 
+/// The pane's option that says whose it is.
+pub(super) const MARK: &str = "@ccmux_pane";
+
 /// `list-panes` for the pane that carries our mark: one line for each session that shows it.
 pub(super) fn list_pane(nonce: &Nonce, session: &str) -> Vec<String> {
-    let ours = format!("#{{==:#{{@ccmux_pane}},{session}}}");
+    let ours = format!("#{{==:#{{{MARK}}},{session}}}");
     let facts = format!(
         "{}P #{{pid}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} c#{{pane_dead_status}} s#{{pane_dead_signal}} #{{pane_in_mode}} \
          #{{pane_width}} #{{pane_height}} #{{cursor_x}} #{{cursor_y}} #{{session_id}} #{{pane_title}}",

@@ -30,11 +30,12 @@ mod watch;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ccmux_policy::UnixMs;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::terminal::{Capture, Guard, LaunchCommand, Pane, PaneNews, Terminal, TerminalError, Typed};
 use client::{Client, Nonce};
@@ -73,18 +74,29 @@ pub struct Tmux {
     pane: Mutex<Option<String>>,
     /// Wakes the watcher when there is a pane (again).
     started: Notify,
+    /// Since when the watched pane has written nothing; `None` while it is not watched.
+    silent_since: Mutex<Option<Instant>>,
 }
 
 impl Tmux {
     /// A terminal that starts nothing yet.
     pub fn new(settings: TmuxSettings) -> Self {
         let client = Client::new(&settings);
-        Self { settings, client, nonce: Nonce::random(), pane: Mutex::new(None), started: Notify::new() }
+        let (pane, silent_since) = (Mutex::new(None), Mutex::new(None));
+        Self { settings, client, nonce: Nonce::random(), pane, started: Notify::new(), silent_since }
     }
 
     /// Which tmux this is; an error if there is none or it is older than [`MINIMUM_VERSION`].
     pub async fn version(&self) -> Result<TmuxVersion, VersionError> {
         version::ask(&self.client).await
+    }
+
+    fn silent_since(&self) -> Option<Instant> {
+        *self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_output(&self, silent_since: Option<Instant>) {
+        *self.silent_since.lock().unwrap_or_else(PoisonError::into_inner) = silent_since;
     }
 
     /// Ends the whole session, the user's own windows in it included. No session is no error.

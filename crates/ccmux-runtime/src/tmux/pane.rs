@@ -7,7 +7,7 @@ use ccmux_policy::UnixMs;
 use ccmux_policy::event::ExitStatus;
 
 use super::client::{Reply, args, literal, silent, unexpanded, unformatted};
-use super::facts::{self, Facts};
+use super::facts::{self, Facts, MARK};
 use super::script::{self, Outcome};
 use super::{Tmux, client};
 use crate::terminal::{Capture, LaunchCommand, Pane, TerminalError, Typed};
@@ -58,7 +58,7 @@ impl Tmux {
         let cwd = literal(&unformatted(&command.cwd.to_string_lossy()));
         let pane = match self.find_pane().await? {
             Some(pane) => self.respawn_in(&pane, &cwd, &argv).await?,
-            None => self.make(&cwd, &argv).await?,
+            None => self.without_errors(self.make(&cwd, &argv).await?).await?,
         };
         self.started.notify_one();
         Ok(pane)
@@ -88,8 +88,12 @@ impl Tmux {
         list.extend(argv.iter().map(|word| literal(word)));
         list.extend(args(&[";", "set-option", "-w", "-t", &pane.id, "remain-on-exit", "on", ";"]));
         list.extend(self.list_pane());
-        let reply = self.client.run("respawn the pane", &list).await?.done("respawn the pane")?;
-        self.pane_in(&reply)
+        let reply = self.client.run("respawn the pane", &list).await?;
+        match Facts::read(&self.nonce, &reply.stdout).pane {
+            // Another process runs in it: if tmux complains all the same, a hook of the user failed.
+            Some(found) if found.pid != pane.pid => self.remember(Some(found)).ok_or_else(|| self.no_pane()),
+            _ => self.pane_in(&reply.done("respawn the pane")?),
+        }
     }
 
     async fn make(&self, cwd: &str, argv: &[String]) -> Result<Pane, TerminalError> {
@@ -101,9 +105,9 @@ impl Tmux {
             let new_window =
                 args(&["new-window", "-d", "-a", "-t", &format!("{}{{end}}", self.session_target())]);
             let reply = self.make_with(new_window, cwd, argv).await?;
-            return self.marked(reply.done("make a window")?).await;
+            return self.marked("make a window", reply).await;
         }
-        self.marked(reply.done("make the session")?).await
+        self.marked("make the session", reply).await
     }
 
     /// One list, so that an agent that exits at once still leaves a pane, and a user's `destroy-unattached on` does not
@@ -125,39 +129,51 @@ impl Tmux {
         };
         list.extend(args(&[";", "set-option", "-t", &self.session_target(), "destroy-unattached", "off"]));
         list.extend(args(&[";", "set-option", "-w", "-t", &target, "remain-on-exit", "on"]));
-        list.extend(args(&[
-            ";",
-            "set-option",
-            "-p",
-            "-t",
-            &target,
-            "@ccmux_pane",
-            &self.settings.session,
-            ";",
-        ]));
+        list.extend(args(&[";", "set-option", "-p", "-t", &target, MARK, &self.settings.session, ";"]));
         list.extend(self.list_pane());
         self.client.run("make a pane", &list).await
     }
 
-    /// The new pane; if a hook of the user (`after-new-session` that splits) came in between, the mark is put right.
-    async fn marked(&self, reply: Reply) -> Result<Pane, TerminalError> {
-        let created = reply.stdout.lines().find_map(|line| self.nonce.strip(line, "N")).map(str::to_owned);
-        let marked = Facts::read(&self.nonce, &reply.stdout).pane;
-        let Some(created) = created else {
-            return Err(self.no_pane());
+    /// The new pane. A hook of the user may have come in between and made another pane the current one, which then got
+    /// the mark; and if one of its commands failed, tmux reports ours as failed although the pane is there. What counts
+    /// is the pane that tmux says it made.
+    async fn marked(&self, what: &'static str, reply: Reply) -> Result<Pane, TerminalError> {
+        let Some(created) = self.created_in(&reply) else {
+            return Err(reply.done(what).err().unwrap_or_else(|| self.no_pane()));
         };
+        let marked = Facts::read(&self.nonce, &reply.stdout).pane;
         if marked.as_ref().is_some_and(|pane| pane.id == created) {
             return self.remember(marked).ok_or_else(|| self.no_pane());
         }
         let mut list = Vec::new();
         if let Some(wrong) = marked {
-            list.extend(args(&["set-option", "-p", "-u", "-t", &wrong.id, "@ccmux_pane", ";"]));
+            tracing::info!(event = "terminal.mark_moved", from = %wrong.id, to = %created);
+            list.extend(args(&["set-option", "-p", "-u", "-t", &wrong.id, MARK, ";"]));
+            list.extend(args(&["set-option", "-w", "-u", "-t", &wrong.id, "remain-on-exit", ";"]));
         }
-        list.extend(args(&["set-option", "-p", "-t", &created, "@ccmux_pane", &self.settings.session, ";"]));
+        list.extend(args(&["set-option", "-p", "-t", &created, MARK, &self.settings.session, ";"]));
         list.extend(args(&["set-option", "-w", "-t", &created, "remain-on-exit", "on", ";"]));
         list.extend(self.list_pane());
         let reply = self.client.run("mark the pane", &list).await?.done("mark the pane")?;
         self.pane_in(&reply)
+    }
+
+    /// A new server shows the errors of the user's tmux.conf in the first pane, as a mode that somebody must leave by a key.
+    /// In the agent's pane nobody may be there to do that.
+    async fn without_errors(&self, pane: Pane) -> Result<Pane, TerminalError> {
+        if !pane.in_mode {
+            return Ok(pane);
+        }
+        tracing::warn!(event = "tmux.config_errors", pane = %pane.id, "tmux reported errors in its configuration");
+        let mut list = args(&["copy-mode", "-q", "-t", &pane.id, ";"]);
+        list.extend(self.list_pane());
+        let reply = self.client.run("leave the mode", &list).await?.done("leave the mode")?;
+        self.pane_in(&reply)
+    }
+
+    /// The id that `new-session -P` or `new-window -P` printed.
+    fn created_in(&self, reply: &Reply) -> Option<String> {
+        reply.stdout.lines().find_map(|line| self.nonce.strip(line, "N")).map(str::to_owned)
     }
 
     /// One look: facts, clients and screen of one moment.
@@ -184,7 +200,7 @@ impl Tmux {
         if pane.dead.is_some() {
             text = self.last_words(id).await.unwrap_or(text);
         }
-        Ok(Capture { pane, text, active_at: facts.active_at() })
+        Ok(Capture { pane, text, active_at: facts.active_at(), silent_since: self.silent_since() })
     }
 
     /// The screen of a dead pane with what stood above it: tmux scrolls it by a row for its own `Pane is dead`, and an

@@ -21,6 +21,8 @@ use crate::terminal::{PaneNews, TerminalError};
 
 /// Pauses between mounts that fail.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// The longest pause after a mount that succeeded: a pane that is silent must not be lost for longer (fault 18).
+const MOUNTED_PAUSE: Duration = Duration::from_secs(4);
 
 /// Follows the pane until nobody listens.
 #[derive(Debug)]
@@ -58,6 +60,7 @@ impl Watcher<'_> {
             () = listens.closed() => {}
             _ = self.follow(&listener) => {}
         }
+        self.tmux.note_output(None);
     }
 
     async fn follow(&self, listener: &SinkListener) -> Result<(), Deaf> {
@@ -66,11 +69,16 @@ impl Watcher<'_> {
             match self.mount(listener).await {
                 Ok(mut output) => {
                     tracing::debug!(event = "pane.watched");
+                    // What it wrote before nobody knows: the silence counts from here.
+                    self.tmux.note_output(Some(Instant::now()));
+                    let carried = self.read(&mut output).await;
+                    self.tmux.note_output(None);
                     // Only a pipe that carried something earns a mount without a pause.
-                    if self.read(&mut output).await? {
+                    if carried? {
                         pause = PAUSES.0;
                         continue;
                     }
+                    pause = pause.min(MOUNTED_PAUSE);
                 }
                 Err(error) => tracing::debug!(event = "pane.not_watched", %error),
             }
@@ -103,7 +111,9 @@ impl Watcher<'_> {
             match result {
                 Err(_) => self.enter(&mut phase, Phase::Silent).await?,
                 Ok(Ok(1..)) => {
-                    silent_at = Instant::now() + self.tmux.settings.silence_timeout;
+                    let now = Instant::now();
+                    self.tmux.note_output(Some(now));
+                    silent_at = now + self.tmux.settings.silence_timeout;
                     self.enter(&mut phase, Phase::Active).await?;
                 }
                 Ok(Ok(0)) => return Ok(phase != Phase::Fresh),

@@ -6,6 +6,8 @@
 //! | [`store`] | `turns.db`: every line that was published, and the cursors |
 //! | [`broadcast`] | `output.sock`: the lines to every subscriber |
 //! | [`sessions`] | what is remembered of a session between two orders |
+//! | [`publish`] | an order → what is read, stored and sent |
+//! | [`offer`] | turns that somebody else shows us, published if the transcript does not have them |
 //!
 //! ```text
 //! Stop hook ─► note_stop ─┐
@@ -18,11 +20,14 @@
 //! hook it was: only orders about the owned session may come here.
 
 pub mod broadcast;
+mod offer;
+mod publish;
 pub mod sessions;
 pub mod store;
 pub mod transcript;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,13 +35,15 @@ use ccmux_policy::effect::AlertKind;
 use ccmux_policy::event::Found;
 use ccmux_wire::id::{PromptId, Seq, SessionId};
 use ccmux_wire::output::{Alert, ReplyTo};
+use ccmux_wire::status::TurnsStatus;
+use tokio::sync::Semaphore;
 
 use self::broadcast::{Broadcast, Line};
-use self::sessions::{Session, Sessions};
-use self::store::{NewTurn, Store, StoreError};
+pub use self::offer::Offer;
+use self::sessions::Sessions;
+use self::store::{Store, StoreError};
 use self::transcript::{
-    Compare, Cursor, Read, TranscriptError, TranscriptReader, TurnBody, TurnRequest, Wanted, find_batch,
-    open_transcript, text_of,
+    Compare, Cursor, TranscriptError, TranscriptReader, Wanted, find_batch, open_transcript, text_of,
 };
 
 /// What this room has to be told.
@@ -76,6 +83,8 @@ pub struct TurnOrder {
     pub in_reply_to: Vec<ReplyTo>,
     /// No Stop hook told of its end, so what one said earlier is about another turn.
     pub interrupted: bool,
+    /// Without a prompt: where the transcript ended when the order was given. What begins later is not meant.
+    pub until: Option<u64>,
 }
 
 /// Where a transcript ends at this moment.
@@ -108,6 +117,11 @@ struct Room {
     sessions: Sessions,
     /// Held from before a commit until after its lines were published, so that they go out in order of their numbers.
     publishing: Mutex<()>,
+    /// Turns since the daemon's start, and how many of them were partial.
+    published: AtomicU64,
+    partial: AtomicU64,
+    /// Turns that somebody shows and that are being considered.
+    offers: Semaphore,
 }
 
 impl Turns {
@@ -121,13 +135,30 @@ impl Turns {
         let broadcast = Broadcast::new(Arc::clone(&store), store.last_seq()?, settings.subscriber_bytes);
         let reader = TranscriptReader { projects_dir: settings.projects_dir };
         let sessions = Sessions::default();
-        let room = Room { reader, store, broadcast, sessions, publishing: Mutex::new(()) };
+        let (publishing, published, partial) = (Mutex::new(()), AtomicU64::new(0), AtomicU64::new(0));
+        let offers = Semaphore::new(offer::MAX_OFFERS);
+        let room = Room { reader, store, broadcast, sessions, publishing, published, partial, offers };
         Ok(Opened { turns: Self(Arc::new(room)), moved_aside })
     }
 
     /// For `output.sock` and for `subscribe` on `control.sock`; has `subscribers` and `last_seq` for `status`.
     pub fn broadcast(&self) -> &Broadcast {
         &self.0.broadcast
+    }
+
+    /// What was published since the daemon's start.
+    pub fn counts(&self) -> TurnsStatus {
+        TurnsStatus { published: self.0.published.load(Relaxed), partial: self.0.partial.load(Relaxed) }
+    }
+
+    /// Remembers that a turn runs, so that nobody takes it for one that ended.
+    pub fn note_prompt(&self, session: &SessionId, prompt: Option<&PromptId>) {
+        self.0.sessions.of(session).note_prompt(prompt);
+    }
+
+    /// Remembers that the API failed in it.
+    pub fn note_failure(&self, session: &SessionId) {
+        self.0.sessions.of(session).note_prompt(None);
     }
 
     /// Remembers what a Stop hook said, until the turn is published.
@@ -151,7 +182,7 @@ impl Turns {
         self.0.sessions.of(session).transcript()
     }
 
-    /// Reads a turn and publishes it. `None`: there was nothing new.
+    /// Reads a turn and publishes it, and before it what was not published yet. `None`: there was nothing new of it.
     ///
     /// Orders about one session are done one after the other, in the order of their calls; sessions don't wait for
     /// each other.
@@ -162,7 +193,7 @@ impl Turns {
         let session = self.0.sessions.of(&order.session);
         let _turn_of_this_session = session.busy.lock().await;
         let (turns, session) = (self.clone(), Arc::clone(&session));
-        blocking(move || turns.0.publish(&session, order)).await
+        blocking(move || turns.0.publish(&session, &order)).await
     }
 
     /// Publishes an alert.
@@ -176,8 +207,27 @@ impl Turns {
         session: Option<SessionId>,
         messages: Vec<String>,
     ) -> Result<Seq, TurnsError> {
+        self.publish_alert(Alert { kind: kind.word().to_owned(), message, messages, screen: None }, session)
+            .await
+    }
+
+    /// Publishes an alert with what the agent's terminal shows.
+    ///
+    /// # Errors
+    /// If it could not be stored.
+    pub async fn alert_with_screen(
+        &self,
+        kind: AlertKind,
+        message: String,
+        session: Option<SessionId>,
+        screen: String,
+    ) -> Result<Seq, TurnsError> {
+        let (kind, messages, screen) = (kind.word().to_owned(), Vec::new(), Some(screen));
+        self.publish_alert(Alert { kind, message, messages, screen }, session).await
+    }
+
+    async fn publish_alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
         let turns = self.clone();
-        let alert = Alert { kind: kind.word().to_owned(), message, messages };
         blocking(move || turns.0.alert(alert, session)).await
     }
 
@@ -186,11 +236,23 @@ impl Turns {
     /// # Errors
     /// If the transcript is refused or the cursor can't be stored.
     pub async fn set_cursor_to_end(&self, session: &SessionId, transcript: &Path) -> Result<(), TurnsError> {
-        self.note_transcript(session, transcript);
+        self.move_cursor(session, transcript, false).await
+    }
+
+    /// The agent took this session up: what others did in it before is nothing of ours.
+    ///
+    /// # Errors
+    /// If the transcript is refused or the cursor can't be stored.
+    pub async fn take_up(&self, session: &SessionId, transcript: &Path) -> Result<(), TurnsError> {
+        self.move_cursor(session, transcript, true).await
+    }
+
+    async fn move_cursor(&self, session: &SessionId, path: &Path, always: bool) -> Result<(), TurnsError> {
+        self.note_transcript(session, path);
         let state = self.0.sessions.of(session);
         let _turn_of_this_session = state.busy.lock().await;
-        let (turns, session, path) = (self.clone(), session.clone(), transcript.to_owned());
-        blocking(move || turns.0.set_cursor_to_end(&session, &path)).await
+        let (turns, session, path) = (self.clone(), session.clone(), path.to_owned());
+        blocking(move || turns.0.set_cursor_to_end(&session, &path, always)).await
     }
 
     /// Where the session's transcript ends now; `None` as long as no hook has named it.
@@ -247,78 +309,6 @@ impl Turns {
 }
 
 impl Room {
-    fn publish(&self, session: &Session, order: TurnOrder) -> Result<Option<Seq>, TurnsError> {
-        let last_message = if order.interrupted { None } else { session.last_message(order.prompt.as_ref()) };
-        let known = self.store.cursor(&order.session)?;
-        let path = session.transcript().or_else(|| known.as_ref().map(|cursor| cursor.path.clone()));
-        let path = path.ok_or_else(|| TurnsError::NoTranscript(order.session.clone()))?;
-        let known = known.filter(|cursor| cursor.path == path);
-        if self.is_repeated(known.as_ref(), &order, last_message.as_deref())? {
-            return Ok(None);
-        }
-        let request = TurnRequest {
-            // Without a cursor nobody knows which of the turns in the file are old.
-            only_last: known.is_none(),
-            ..TurnRequest::new(order.prompt.clone(), last_message)
-        };
-        let cursor = known.unwrap_or_else(|| Cursor::start_of(&path));
-        let read = self.read(&cursor, &request)?;
-        if read.turns.is_empty() && read.cursor == cursor {
-            return Ok(None);
-        }
-        self.publish_read(order, read)
-    }
-
-    /// The same Stop once more: its prompt's turn was published, and ended with these words.
-    fn is_repeated(
-        &self,
-        cursor: Option<&Cursor>,
-        order: &TurnOrder,
-        last_message: Option<&str>,
-    ) -> Result<bool, TurnsError> {
-        let (Some(cursor), Some(words)) = (cursor, last_message) else {
-            return Ok(false);
-        };
-        if cursor.prompt != order.prompt {
-            return Ok(false);
-        }
-        let last = self.store.last_turn(&order.session)?;
-        Ok(last.is_some_and(|turn| turn.prompt_id == order.prompt && ends_with_words(&turn.turn, words)))
-    }
-
-    /// A transcript that can't be read is no reason to keep back what the hook said.
-    fn read(&self, cursor: &Cursor, request: &TurnRequest) -> Result<Read, TurnsError> {
-        match (self.reader.read_turn(cursor, request), &request.last_message) {
-            (Err(error), Some(words)) => {
-                tracing::warn!(event = "transcript.unreadable", %error);
-                let mut cursor = cursor.clone();
-                cursor.prompt.clone_from(&request.prompt);
-                Ok(Read { turns: vec![TurnBody::of_words(request.prompt.clone(), words)], cursor })
-            }
-            (read, _) => Ok(read?),
-        }
-    }
-
-    fn publish_read(&self, order: TurnOrder, read: Read) -> Result<Option<Seq>, TurnsError> {
-        let now = unix_seconds();
-        let last = read.turns.len().saturating_sub(1);
-        let mut in_reply_to = Some(order.in_reply_to);
-        let turns = read.turns.into_iter().enumerate().map(|(n, body)| NewTurn {
-            session: order.session.clone(),
-            ts: now,
-            // The order is about the turn that ended just now; others before it were missed.
-            in_reply_to: if n == last { in_reply_to.take().unwrap_or_default() } else { Vec::new() },
-            body,
-        });
-        let turns = turns.collect();
-        let lines =
-            self.stored_and_sent(|| self.store.append_turns(turns, &order.session, &read.cursor, now))?;
-        for line in &lines {
-            tracing::info!(event = "turn.published", session = %order.session, seq = %line.seq());
-        }
-        Ok(lines.last().map(Line::seq))
-    }
-
     fn alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
         let kind = alert.kind.clone();
         let lines = self.stored_and_sent(|| {
@@ -341,8 +331,8 @@ impl Room {
         Ok(lines)
     }
 
-    fn set_cursor_to_end(&self, session: &SessionId, path: &Path) -> Result<(), TurnsError> {
-        if self.store.cursor(session)?.is_some_and(|known| known.path == path) {
+    fn set_cursor_to_end(&self, session: &SessionId, path: &Path, always: bool) -> Result<(), TurnsError> {
+        if !always && self.store.cursor(session)?.is_some_and(|known| known.path == path) {
             return Ok(());
         }
         let cursor = Cursor::end_of(path, &self.reader.projects_dir)?;

@@ -5,14 +5,20 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use ccmux_wire::id::{PromptId, SessionId};
+use ccmux_wire::id::{PromptId, Seq, SessionId};
+
+use super::transcript::same_words;
 
 /// So many sessions are remembered.
 const MAX_SESSIONS: usize = 64;
 
 /// So many Stops of a session wait for their turn to be published.
 const MAX_STOPS: usize = 8;
+
+/// A turn that was shown to us may come from the transcript that late, and is the same.
+const TOLD_FOR: Duration = Duration::from_secs(30);
 
 /// The sessions, the one used last at the end.
 #[derive(Debug, Default)]
@@ -29,7 +35,18 @@ pub struct Session {
 #[derive(Debug, Default)]
 struct Noted {
     transcript: Option<PathBuf>,
+    /// The prompt of the turn that runs, as far as hooks tell.
+    running: Option<PromptId>,
     stops: VecDeque<Stop>,
+    told: Option<Told>,
+}
+
+/// A turn that was published because somebody showed it, and the transcript did not.
+#[derive(Debug)]
+struct Told {
+    seq: Seq,
+    last_text: String,
+    at: Instant,
 }
 
 /// What a Stop hook said.
@@ -59,6 +76,26 @@ impl Session {
         locked(&self.noted).transcript = Some(path.to_owned());
     }
 
+    /// A turn runs; none does any more.
+    pub(super) fn note_prompt(&self, prompt: Option<&PromptId>) {
+        locked(&self.noted).running = prompt.cloned();
+    }
+
+    pub(super) fn running(&self) -> Option<PromptId> {
+        locked(&self.noted).running.clone()
+    }
+
+    pub(super) fn note_told(&self, seq: Seq, last_text: String) {
+        locked(&self.noted).told = Some(Told { seq, last_text, at: Instant::now() });
+    }
+
+    /// The line on which a turn with that last text was shown a moment ago.
+    pub(super) fn take_told(&self, last_text: Option<&str>) -> Option<Seq> {
+        let is_same = |told: &Told| last_text.is_some_and(|text| same_words(text, &told.last_text));
+        let told = &mut locked(&self.noted).told;
+        told.take_if(|told| told.at.elapsed() < TOLD_FOR && is_same(told)).map(|told| told.seq)
+    }
+
     /// Remembers a Stop. A second one of the same prompt replaces the first: the turn went on.
     pub(super) fn note_stop(
         &self,
@@ -69,6 +106,9 @@ impl Session {
         let mut noted = locked(&self.noted);
         if let Some(path) = transcript {
             noted.transcript = Some(path.to_owned());
+        }
+        if noted.running.as_ref() == prompt {
+            noted.running = None;
         }
         noted.stops.retain(|stop| stop.prompt.as_ref() != prompt);
         if let Some(text) = last_message.filter(|text| !text.trim().is_empty()) {

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use super::on_the_way::{OnTheWay, TextOnTheWay};
 use super::starter::AgentNow;
 use crate::clock::{Clock, unix_ms};
-use crate::inbox::{Body, Inbox, InboxError, Mark, stopped, until_done};
+use crate::inbox::{Body, Inbox, InboxError, Mark, Proved, stopped, until_done};
 use crate::prompt::{Part, compose};
 use crate::turns::Turns;
 
@@ -90,14 +90,21 @@ impl Clerk {
     /// A record that is lost would leave policy and database of two minds for ever: it is tried until it is stored, and
     /// later orders wait behind it. `None`: the daemon stopped before; the next one finds the batch in flight.
     async fn record(&self, order: Effect) -> Option<()> {
+        let at = Proved { entered_at: self.entered_at(&order), proved_at: unix_ms() };
         self.note(&order);
-        let now = unix_ms();
-        let attempt = || self.store(&order, now);
+        let attempt = || self.store(&order, at);
         let done = until_done("record", InboxError::may_pass, stopped(&self.events), attempt).await?;
         if let Err(error) = done {
             tracing::error!(event = "inbox.failed", order = ?order, %error);
         }
         Some(())
+    }
+
+    fn entered_at(&self, order: &Effect) -> Option<UnixMs> {
+        match order {
+            Effect::RecordDelivered { batch, .. } => self.on_the_way.entered_at(*batch),
+            _ => None,
+        }
     }
 
     fn note(&self, order: &Effect) {
@@ -116,20 +123,22 @@ impl Clerk {
             Effect::RecordFailed { message, reason } => {
                 tracing::warn!(event = "message.failed", %message, %reason);
             }
+            Effect::RecordExpired { message } => tracing::warn!(event = "message.expired", %message),
             _ => {}
         }
     }
 
-    async fn store(&self, order: &Effect, now: UnixMs) -> Result<(), InboxError> {
+    async fn store(&self, order: &Effect, at: Proved) -> Result<(), InboxError> {
         match order {
             Effect::RecordDelivered { batch, proof, prompt } => {
-                self.inbox.delivered(*batch, *proof, prompt.clone(), now).await
+                self.inbox.delivered(*batch, *proof, prompt.clone(), at).await
             }
             Effect::RecordUncertain { batch, reason } => self.inbox.uncertain(*batch, reason.clone()).await,
             Effect::RecordRequeued { batch, typed } => {
-                ignore_unknown(self.inbox.requeued(*batch).await, *typed)
+                ignore_unknown(self.inbox.requeued(*batch, *typed).await, *typed)
             }
             Effect::RecordFailed { message, reason } => self.inbox.failed(*message, reason.clone()).await,
+            Effect::RecordExpired { message } => self.inbox.expired(*message).await,
             _ => Ok(()),
         }
     }

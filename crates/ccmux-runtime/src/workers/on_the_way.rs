@@ -5,9 +5,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ccmux_policy::UnixMs;
 use ccmux_wire::id::BatchId;
 
 use crate::prompt::same_prompt;
+use crate::screen::plain_text;
 
 /// Texts of batches that were called uncertain are kept for a late receipt; so many.
 const KEPT: usize = 8;
@@ -25,11 +27,18 @@ pub struct TextOnTheWay {
 
 /// All of them, oldest first. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct OnTheWay(Arc<Mutex<Vec<TextOnTheWay>>>);
+pub struct OnTheWay {
+    texts: Arc<Mutex<Vec<TextOnTheWay>>>,
+    entered: Arc<Mutex<Option<(BatchId, UnixMs)>>>,
+}
 
 impl OnTheWay {
     fn texts(&self) -> MutexGuard<'_, Vec<TextOnTheWay>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entered(&self) -> MutexGuard<'_, Option<(BatchId, UnixMs)>> {
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A batch is about to be pasted.
@@ -40,6 +49,16 @@ impl OnTheWay {
             texts.remove(0);
         }
         texts.push(text);
+    }
+
+    /// Enter was pressed for a batch; one at a time is on its way there.
+    pub fn note_entered(&self, batch: BatchId, at: UnixMs) {
+        *self.entered() = Some((batch, at));
+    }
+
+    /// When Enter was last pressed for a batch, if this daemon did it.
+    pub fn entered_at(&self, batch: BatchId) -> Option<UnixMs> {
+        self.entered().filter(|(entered, _)| *entered == batch).map(|(_, at)| at)
     }
 
     /// A batch has its receipt, or was taken back.
@@ -75,6 +94,30 @@ impl PutAway {
     }
 }
 
+/// At most so much of a screen goes into an alert.
+const SCREEN_BYTES: usize = 8 * 1024;
+
+/// The latest screen that no rule fits, as a look saw it: shown with the alert about it.
+#[derive(Debug, Clone, Default)]
+pub struct NotUnderstood(Arc<Mutex<String>>);
+
+impl NotUnderstood {
+    /// A look saw this.
+    pub fn remember(&self, ansi: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = plain_text(ansi);
+    }
+
+    /// Its last rows as plain text, 8 KiB of them at most: what an agent asks stands at the bottom.
+    pub fn screen(&self) -> String {
+        let screen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut from = screen.len().saturating_sub(SCREEN_BYTES);
+        while !screen.is_char_boundary(from) {
+            from += 1;
+        }
+        screen[from..].to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +134,16 @@ mod tests {
         assert_eq!(texts.batch_of("[10:00 a] hello and more"), None);
         texts.remove(BatchId(1));
         assert_eq!(texts.batch_of("[10:00 a] hello"), None);
+    }
+
+    #[test]
+    fn a_screen_for_an_alert_is_plain_and_bounded() {
+        let screens = NotUnderstood::default();
+        screens.remember("\u{1b}[31mred\u{1b}[0m\n\n");
+        assert_eq!(screens.screen(), "red");
+        screens.remember(&format!("{}\nthe end", "你".repeat(4_000)));
+        let shown = screens.screen();
+        assert!(shown.len() <= SCREEN_BYTES && shown.ends_with("你\nthe end"), "{} bytes", shown.len());
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use ccmux_policy::effect::Note;
 use ccmux_policy::{AlertKind, Effect, Event};
 use ccmux_wire::id::{MessageId, PromptId, Seq, SessionId};
 use ccmux_wire::receipt::MessageState;
 use tokio::sync::mpsc;
 
-use super::on_the_way::PutAway;
+use super::on_the_way::{NotUnderstood, PutAway};
 use crate::inbox::{Inbox, InboxError, passes, stopped, until_done};
 use crate::turns::store::StoreError;
 use crate::turns::{TurnOrder, Turns, TurnsError};
@@ -28,6 +29,8 @@ pub struct Speaker {
     pub inbox: Inbox,
     /// The text of a draft that is put away.
     pub put_away: PutAway,
+    /// The screen that an alert is about.
+    pub not_understood: NotUnderstood,
 }
 
 impl Speaker {
@@ -43,7 +46,11 @@ impl Speaker {
         let publisher = tokio::spawn(publisher.run());
         while let Some(order) = self.orders.recv().await {
             match order {
-                Effect::PublishTurn { .. } => drop(turn_orders.send(order)),
+                Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } => {
+                    let until = self.end_of(&session, prompt.as_ref()).await;
+                    let order = TurnOrder { session, prompt, in_reply_to: Vec::new(), interrupted, until };
+                    drop(turn_orders.send(Waiting { order, in_reply_to, answers }));
+                }
                 other => tokio::select! {
                     () = self.say(other) => {}
                     () = stopped(&self.events) => break,
@@ -54,14 +61,34 @@ impl Speaker {
         let _ = publisher.await;
     }
 
+    /// Where the transcript ends now, for an order that names no prompt: a turn that begins while the order waits is not
+    /// meant. The file that is not there yet has no such turn.
+    async fn end_of(&self, session: &SessionId, prompt: Option<&PromptId>) -> Option<u64> {
+        if prompt.is_some() {
+            return None;
+        }
+        let mark = self.turns.mark(session).await.ok().flatten()?;
+        (mark.offset > 0).then_some(mark.offset)
+    }
+
     async fn say(&self, order: Effect) {
         match order {
+            Effect::Alert { kind: kind @ AlertKind::UnknownScreen, session, message, .. } => {
+                tracing::warn!(event = "alert", kind = kind.word(), %message);
+                let screen = self.not_understood.screen();
+                let alerted = self.turns.alert_with_screen(kind, message, session, screen).await;
+                note_failure(kind, alerted);
+            }
             Effect::Alert { kind, session, messages, message } => {
                 alert(&self.turns, &self.inbox, kind, session, messages, message).await;
             }
             Effect::TellDraftLost => {
                 let what = format!("a draft that was put away did not come back: {}", self.put_away.text());
                 tell(&self.turns, &self.inbox, AlertKind::Stuck, None, Vec::new(), what).await;
+            }
+            Effect::Note { note: Note::OnlyMouse } => tracing::info!(event = "human.only_mouse"),
+            Effect::Note { note: Note::Dispute(what) } => {
+                tracing::warn!(event = "witnesses.disagree", %what);
             }
             _ => {}
         }
@@ -94,14 +121,25 @@ async fn tell(
         Ok(senders) => senders.into_iter().map(|sender| sender.id).collect(),
         Err(_) => Vec::new(),
     };
-    if let Err(error) = turns.alert(kind, message, session, ids).await {
+    note_failure(kind, turns.alert(kind, message, session, ids).await);
+}
+
+fn note_failure(kind: AlertKind, alerted: Result<Seq, TurnsError>) {
+    if let Err(error) = alerted {
         tracing::error!(event = "alert.failed", kind = kind.word(), %error);
     }
 }
 
+/// An order to publish, and the messages that it is about.
+struct Waiting {
+    order: TurnOrder,
+    in_reply_to: Vec<MessageId>,
+    answers: Vec<MessageId>,
+}
+
 /// Turns, one after the other.
 struct Publisher {
-    orders: mpsc::UnboundedReceiver<Effect>,
+    orders: mpsc::UnboundedReceiver<Waiting>,
     events: mpsc::Sender<Event>,
     turns: Turns,
     inbox: Inbox,
@@ -109,12 +147,9 @@ struct Publisher {
 
 impl Publisher {
     async fn run(mut self) {
-        while let Some(order) = self.orders.recv().await {
-            if let Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } = order {
-                let order = TurnOrder { session, prompt, in_reply_to: Vec::new(), interrupted };
-                if self.publish(order, in_reply_to, answers).await.is_none() {
-                    return;
-                }
+        while let Some(Waiting { order, in_reply_to, answers }) = self.orders.recv().await {
+            if self.publish(order, in_reply_to, answers).await.is_none() {
+                return;
             }
         }
     }

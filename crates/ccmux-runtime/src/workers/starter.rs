@@ -194,18 +194,23 @@ impl<T: Terminal> Starter<T> {
         }
     }
 
-    /// Turns are read from where the transcript ends now: a new session's from its beginning.
+    /// Turns are read from where the transcript ends now: a new session's from its beginning. Of the session that was
+    /// bound last, perhaps by an earlier daemon, it is known how far it was read.
     async fn bind(&self, session: SessionId) {
         tracing::info!(event = "session.bound", %session);
+        let before = AgentRecord::read(&self.state_dir);
         let transcript = self.turns.transcript_of(&session);
-        if let Some(transcript) = &transcript
-            && let Err(error) = self.turns.set_cursor_to_end(&session, transcript).await
-        {
-            tracing::warn!(event = "transcript.refused", %session, %error);
+        if let Some(transcript) = &transcript {
+            let is_same = before.session.as_ref() == Some(&session);
+            let ready = match is_same {
+                true => self.turns.set_cursor_to_end(&session, transcript).await,
+                false => self.turns.take_up(&session, transcript).await,
+            };
+            if let Err(error) = ready {
+                tracing::warn!(event = "transcript.refused", %session, %error);
+            }
         }
-        let record =
-            AgentRecord { session: Some(session.clone()), transcript, ..AgentRecord::read(&self.state_dir) };
-        self.write_record(&record);
+        self.write_record(&AgentRecord { session: Some(session.clone()), transcript, ..before });
         self.agent.send_modify(|agent| {
             if let Some(agent) = agent {
                 agent.session = Some(session);

@@ -1,6 +1,7 @@
 //! Looks at the screen and types, on orders only, one thing after the other.
 //!
-//! It types nothing without a guard that the terminal itself checks, and never presses a key that no order named.
+//! It types nothing without a guard that the terminal itself checks, nothing for a pane whose process is a shell, and never
+//! presses a key that no order named.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,13 @@ use ccmux_wire::id::BatchId;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::on_the_way::{OnTheWay, PutAway};
+use super::on_the_way::{NotUnderstood, OnTheWay, PutAway};
 use super::starter::AgentNow;
+use crate::agent::process::is_shell;
 use crate::clock::unix_ms;
 use crate::inbox::Inbox;
 use crate::prompt::pieces;
-use crate::screen::{Rules, Screen, box_holds, classify};
+use crate::screen::{RuleBook, Screen, box_holds, classify};
 use crate::terminal::{Capture, Guard, Terminal, TerminalError, Typed};
 
 /// Between two captures that must be equal.
@@ -34,17 +36,21 @@ pub struct Typist<T> {
     /// The pane.
     pub terminal: Arc<T>,
     /// What screens look like.
-    pub rules: Arc<Rules>,
+    pub rules: RuleBook,
     /// Texts between paste and receipt.
     pub on_the_way: OnTheWay,
     /// The agent that is typed for.
     pub agent: watch::Receiver<Option<AgentNow>>,
     /// The text of a draft that is put away.
     pub put_away: PutAway,
+    /// The latest screen that no rule fits.
+    pub not_understood: NotUnderstood,
     /// Notes when a batch was typed.
     pub inbox: Inbox,
     /// Where the last look at a batch saw the cursor: Enter is pressed only if it still is there.
     pub cursor_seen: Option<(BatchId, (u16, u16))>,
+    /// When the last batch was typed: what the pane wrote before says nothing about it.
+    pub pasted: Option<(BatchId, Instant)>,
 }
 
 impl<T: Terminal> Typist<T> {
@@ -80,7 +86,15 @@ impl<T: Terminal> Typist<T> {
         if capture.pane.dead.is_some() {
             return Err(TerminalError::NoPane("the pane's process has ended".into()));
         }
-        let screen = classify(&self.rules, &capture.text);
+        let mut screen = classify(&self.rules.rules(), &capture.text);
+        // An `agent.command` that is a shell script, or that became a shell: whatever the screen still shows, the pane's
+        // process would run what is typed.
+        if is_shell(capture.pane.pid) {
+            screen.class = ScreenClass::Shell;
+        }
+        if matches!(screen.class, ScreenClass::Unknown | ScreenClass::Shell) {
+            self.not_understood.remember(&capture.text);
+        }
         Ok((capture, screen))
     }
 
@@ -111,6 +125,7 @@ impl<T: Terminal> Typist<T> {
             class: screen.class,
             holds,
             copy_mode: capture.pane.in_mode,
+            silent: batch.is_some_and(|batch| self.is_silent_since_paste(batch, capture)),
             active_at: capture.active_at,
             press_enter: screen.press_enter,
             stashed: screen.stashed,
@@ -120,10 +135,16 @@ impl<T: Terminal> Typist<T> {
         }
     }
 
+    /// As far as the pane's output is watched; without a watch the look alone counts.
+    fn is_silent_since_paste(&self, batch: BatchId, capture: &Capture) -> bool {
+        let pasted = self.pasted.filter(|(pasted, _)| *pasted == batch).map(|(_, at)| at);
+        pasted.zip(capture.silent_since).is_some_and(|(pasted, since)| since <= pasted)
+    }
+
     fn agent_can_stash(&self) -> bool {
         let agent = self.agent.borrow();
         let version = agent.as_ref().and_then(|agent| agent.version.as_deref());
-        version.is_some_and(|version| self.rules.can_stash(version))
+        version.is_some_and(|version| self.rules.rules().can_stash(version))
     }
 
     /// The text is remembered first: if the draft does not come back, people are told what it was.
@@ -149,7 +170,7 @@ impl<T: Terminal> Typist<T> {
         }
     }
 
-    async fn paste(&self, batch: BatchId) -> Event {
+    async fn paste(&mut self, batch: BatchId) -> Event {
         let Some(known) = self.on_the_way.get(batch) else {
             return Event::PasteRefused { batch, reason: "its text is not known".into() };
         };
@@ -159,6 +180,7 @@ impl<T: Terminal> Typist<T> {
         };
         let pieces = pieces(&known.text);
         tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len());
+        self.pasted = Some((batch, Instant::now()));
         match self.terminal.inject(Guard { pid: known.pid, cursor }, pieces).await {
             Ok(Typed::Done) => {
                 self.note_pasted(batch).await;
@@ -202,6 +224,7 @@ impl<T: Terminal> Typist<T> {
             // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => {
                 tracing::info!(event = "batch.entered", %batch);
+                self.on_the_way.note_entered(batch, unix_ms());
                 Event::EnterPressed { batch }
             }
             Ok(Typed::Refused(reason)) => Event::EnterRefused { batch, reason },

@@ -393,3 +393,24 @@ fn an_over_long_frame_is_rejected_with_its_size() {
     };
     assert!(reason.contains("300000") && bytes == 300_000, "{reason}");
 }
+
+#[test]
+fn a_channel_of_text_reads_no_json_and_a_channel_of_json_nothing_else() {
+    let as_text = parse_as(Format::Text, line(r#"{"content":"hi"}"#), &channel("x"), NOW);
+    let Parsed::Message(message) = as_text else { panic!("{as_text:?}") };
+    assert_eq!((message.content.as_str(), message.warnings.len()), (r#"{"content":"hi"}"#, 0));
+
+    for frame in [line(r#" {"content":"hi"}"#), block("{\n\"content\":\"hi\"}")] {
+        let as_json = parse_as(Format::Json, frame, &channel("x"), NOW);
+        let Parsed::Message(message) = as_json else { panic!("{as_json:?}") };
+        assert_eq!(message.content, "hi");
+    }
+    for frame in [line("hi"), line("{broken"), line("[1]"), line("\"hi\""), block("hi")] {
+        let as_json = parse_as(Format::Json, frame, &channel("x"), NOW);
+        assert!(
+            matches!(&as_json, Parsed::Rejected { reason, .. } if reason.contains("json")),
+            "{as_json:?}"
+        );
+    }
+    assert_eq!(parse_as(Format::Json, line("  "), &channel("x"), NOW), Parsed::Ignored);
+}

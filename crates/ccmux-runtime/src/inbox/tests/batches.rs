@@ -1,8 +1,7 @@
 //! Batches: every transition, the illegal ones too.
 
 use ccmux_policy::UnixMs;
-use ccmux_wire::id::{PromptId, Seq};
-use ccmux_wire::receipt::Proof;
+use ccmux_wire::id::PromptId;
 use proptest::prelude::*;
 
 use super::*;
@@ -17,9 +16,11 @@ const ALL_STATES: [MessageState; 7] = [
     MessageState::Expired,
 ];
 
+const PROVED: Proved = Proved { entered_at: Some(UnixMs(250)), proved_at: UnixMs(300) };
+
 async fn deliver(daemon: &Daemon, batch: u64, proof: Proof) -> Result<(), InboxError> {
     let prompt = Some(PromptId::new("p-1"));
-    daemon.opened.inbox.delivered(BatchId(batch), proof, prompt, UnixMs(300)).await
+    daemon.opened.inbox.delivered(BatchId(batch), proof, prompt, PROVED).await
 }
 
 #[tokio::test]
@@ -36,10 +37,14 @@ async fn a_message_goes_from_accepted_to_answered() {
     let receipt = inbox.receipt(id).await.unwrap();
     assert_eq!((receipt.state, receipt.proof), (MessageState::Delivered, Some(Proof::Hook)));
     assert_eq!((receipt.injected_at, receipt.delivered_at, receipt.turn_seq), (Some(200), Some(300), None));
+    let legs = receipt.legs.unwrap();
+    assert_eq!((receipt.entered_at, legs.typed_ms, legs.proved_ms), (Some(250), Some(50), Some(50)));
+    assert_eq!((receipt.answered_at, legs.answered_ms), (None, None));
     assert_eq!(inbox.queue(), Default::default());
     inbox.answered(vec![id], Seq(9)).await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
     assert_eq!((receipt.state, receipt.turn_seq), (MessageState::Answered, Some(Seq(9))));
+    assert!(receipt.legs.unwrap().answered_ms.is_some_and(|ms| ms > 1_000_000), "{receipt:?}");
 
     let row = inbox.batch(BatchId(1)).await.unwrap().unwrap();
     assert_eq!((row.state, row.messages, row.mark), (BatchState::Delivered, vec![id], mark));
@@ -69,18 +74,44 @@ async fn a_batch_that_was_pasted_in_vain_comes_back_as_redelivered() {
     let inbox = &daemon.opened.inbox;
     let id = daemon.accept("hi").await;
     daemon.begin(1, &[id]).await.unwrap();
-    inbox.requeued(BatchId(1)).await.unwrap();
+    inbox.requeued(BatchId(1), false).await.unwrap();
     assert!(!inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     assert_eq!(inbox.receipt(id).await.unwrap().injected_at, None);
     daemon.begin(2, &[id]).await.unwrap();
     inbox.pasted(BatchId(2), UnixMs(200)).await.unwrap();
-    inbox.requeued(BatchId(2)).await.unwrap();
-    inbox.requeued(BatchId(2)).await.unwrap();
+    inbox.requeued(BatchId(2), false).await.unwrap();
+    inbox.requeued(BatchId(2), false).await.unwrap();
     assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     daemon.begin(3, &[id]).await.unwrap();
-    inbox.requeued(BatchId(3)).await.unwrap();
+    inbox.requeued(BatchId(3), false).await.unwrap();
     assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     assert_eq!((daemon.state(id).await, inbox.queue().messages), (MessageState::Accepted, 1));
+}
+
+#[tokio::test]
+async fn a_batch_whose_paste_could_not_be_noted_comes_back_as_redelivered_all_the_same() {
+    let daemon = Place::new().open();
+    let inbox = &daemon.opened.inbox;
+    let id = daemon.accept("hi").await;
+    daemon.begin(1, &[id]).await.unwrap();
+    inbox.requeued(BatchId(1), true).await.unwrap();
+    assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
+    assert_eq!(inbox.receipt(id).await.unwrap().injected_at, Some(100));
+}
+
+#[tokio::test]
+async fn what_expires_is_told_and_what_became_something_else_meanwhile_does_not() {
+    let daemon = Place::new().open();
+    let inbox = &daemon.opened.inbox;
+    let (old, sent) = (daemon.accept("old").await, daemon.accept("sent").await);
+    daemon.begin(1, &[sent]).await.unwrap();
+    for id in [old, old, sent] {
+        inbox.expired(id).await.unwrap();
+    }
+    let receipt = inbox.wait_for(old, MessageState::Delivered).await.unwrap();
+    assert_eq!(receipt.state, MessageState::Expired);
+    assert!(receipt.reason.is_some_and(|reason| reason.contains("ttl")));
+    assert_eq!((daemon.state(sent).await, inbox.queue().messages), (MessageState::InFlight, 1));
 }
 
 #[tokio::test]
@@ -90,7 +121,7 @@ async fn failures_are_counted_over_a_restart() {
     let id = daemon.accept("hi").await;
     for batch in 1..=3 {
         daemon.begin(batch, &[id]).await.unwrap();
-        daemon.opened.inbox.requeued(BatchId(batch)).await.unwrap();
+        daemon.opened.inbox.requeued(BatchId(batch), false).await.unwrap();
     }
     daemon.opened.inbox.close().await;
     let daemon = place.open();
@@ -110,7 +141,7 @@ async fn a_batch_found_in_flight_counts_as_pasted() {
     assert_eq!(daemon.opened.in_flight.len(), 1);
     assert_eq!((daemon.opened.in_flight[0].0, ids(&daemon.opened.in_flight[0].1)), (BatchId(1), vec![a, c]));
     assert_eq!(daemon.opened.inbox.queue().messages, 3);
-    daemon.opened.inbox.requeued(BatchId(1)).await.unwrap();
+    daemon.opened.inbox.requeued(BatchId(1), false).await.unwrap();
     assert!(daemon.opened.inbox.bodies(vec![a]).await.unwrap()[0].redelivered);
 }
 
@@ -126,7 +157,7 @@ async fn the_pasted_text_is_kept_over_a_restart_until_the_batch_is_decided() {
     let inbox = &daemon.opened.inbox;
     let text = async |batch| inbox.batch(BatchId(batch)).await.unwrap().unwrap().text;
     assert_eq!(&*text(1).await, "[10:00 x] hi");
-    inbox.requeued(BatchId(1)).await.unwrap();
+    inbox.requeued(BatchId(1), false).await.unwrap();
     inbox.uncertain(BatchId(2), "nobody knows").await.unwrap();
     assert_eq!((&*text(1).await, &*text(2).await), ("", "[10:00 x] hi"));
     deliver(&daemon, 2, Proof::Hook).await.unwrap();
@@ -144,7 +175,7 @@ async fn an_uncertain_batch_may_still_be_proved_and_is_never_sent_again() {
     let receipt = inbox.receipt(id).await.unwrap();
     assert_eq!((receipt.state, receipt.reason.as_deref()), (MessageState::Uncertain, Some("nobody knows")));
     assert_eq!(inbox.queue().messages, 0);
-    assert!(matches!(inbox.requeued(BatchId(1)).await, Err(InboxError::IllegalBatch { .. })));
+    assert!(matches!(inbox.requeued(BatchId(1), false).await, Err(InboxError::IllegalBatch { .. })));
     assert!(matches!(daemon.begin(2, &[id]).await, Err(InboxError::Illegal { .. })));
     deliver(&daemon, 1, Proof::Transcript).await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
@@ -272,7 +303,7 @@ async fn ask(daemon: &Daemon, what: Ask, id: MessageId, batch: &mut u64) -> Resu
         Ask::Paste => inbox.pasted(BatchId(*batch), UnixMs(200)).await,
         Ask::Deliver => deliver(daemon, *batch, Proof::Hook).await,
         Ask::Doubt => inbox.uncertain(BatchId(*batch), "doubt").await,
-        Ask::Requeue => inbox.requeued(BatchId(*batch)).await,
+        Ask::Requeue => inbox.requeued(BatchId(*batch), false).await,
         Ask::Fail => inbox.failed(id, "given up").await,
         Ask::Answer => inbox.answered(vec![id], Seq(1)).await,
     }
@@ -301,7 +332,7 @@ async fn every_order_in_every_state_does_what_the_diagram_says() {
             let expected = match (state, order) {
                 (Accepted, Ask::Begin) => Some(InFlight),
                 (InFlight, Ask::Paste) => Some(InFlight),
-                (Accepted | InFlight | Failed, Ask::Fail) => Some(Failed),
+                (Accepted | InFlight | Uncertain | Failed, Ask::Fail) => Some(Failed),
                 (InFlight | Uncertain | Delivered, Ask::Deliver) => Some(Delivered),
                 (Answered, Ask::Deliver | Ask::Answer) => Some(Answered),
                 (Delivered, Ask::Answer) => Some(Answered),
@@ -333,7 +364,10 @@ fn the_diagram_allows_these_ways_and_no_other() {
         ("in_flight", "uncertain"),
         ("in_flight", "failed"),
         ("delivered", "answered"),
+        ("uncertain", "accepted"),
         ("uncertain", "delivered"),
+        ("uncertain", "failed"),
+        ("failed", "accepted"),
     ];
     assert_eq!(allowed, expected);
 }

@@ -128,3 +128,44 @@ async fn a_damaged_log_beside_a_whole_database_loses_only_what_it_held() {
     let daemon = place.open();
     assert_eq!((daemon.opened.damaged, place.contents()), (None, vec!["kept".to_owned()]));
 }
+
+/// Written by the first version that had an inbox: answered, delivered and waiting messages, and half a line.
+const SCHEMA_1: &[u8] = include_bytes!("../../../tests/fixtures/inbox/schema_1.db");
+
+#[tokio::test]
+async fn a_database_of_the_first_schema_is_taken_over_with_all_that_is_in_it() {
+    let place = Place::new();
+    fs::write(place.path(), SCHEMA_1).unwrap();
+    let daemon = place.open();
+    let inbox = &daemon.opened.inbox;
+    assert_eq!(place.contents(), ["say: yes", "say: ok", "slow: 60", "waits", "first"]);
+    assert_eq!(daemon.opened.waiting.iter().map(|message| message.id.0).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(
+        (daemon.opened.next_batch, daemon.opened.partials.as_slice()),
+        (BatchId(4), [channel("x")].as_slice())
+    );
+    let receipt = inbox.receipt(MessageId(1)).await.unwrap();
+    assert_eq!((receipt.id.as_str(), receipt.state), ("a1", MessageState::Answered));
+    assert!(receipt.legs.is_some_and(|legs| legs.queued_ms.is_some() && legs.typed_ms.is_none()));
+    let id = daemon.message_in(9, MessageState::Answered).await;
+    assert!(inbox.receipt(id).await.unwrap().answered_at.is_some());
+    let asked = |pragma: &str| place.look().query_row(pragma, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((asked("PRAGMA user_version"), asked("PRAGMA auto_vacuum")), (2, 2));
+    inbox.close().await;
+    assert_eq!(place.open().opened.waiting.len(), 2);
+}
+
+/// As the `sqlite3` tool or a script would, from another process.
+#[tokio::test]
+async fn another_process_reads_while_the_daemon_writes() {
+    let place = Place::new();
+    let daemon = place.open();
+    daemon.accept("seen from outside").await;
+    let script = "import sqlite3, sys\n\
+        inbox = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
+        print(inbox.execute('SELECT state, content FROM messages').fetchall())";
+    let read = std::process::Command::new("python3").args(["-c", script]).arg(place.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&read.stdout) + String::from_utf8_lossy(&read.stderr);
+    assert_eq!(said.trim(), "[('accepted', 'seen from outside')]");
+    daemon.accept("and on").await;
+}

@@ -9,6 +9,7 @@ fn is_fifo(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
+/// Acceptance B2. Field fault 35.
 #[tokio::test]
 async fn fault_35_a_regular_file_is_adopted_every_line_accepted_and_a_fifo_takes_its_place() {
     let place = Place::new(1_000);

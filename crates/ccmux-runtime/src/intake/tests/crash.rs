@@ -4,9 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::log::contents;
 use super::*;
-use crate::inbox::{self, Inbox, InboxSettings, Size, Texts};
 
 #[tokio::test]
 async fn what_the_inbox_did_not_take_is_taken_after_the_restart() {
@@ -97,46 +95,6 @@ const CHILD_DIR: &str = "CCMUX_TEST_INTAKE_DIR";
 const CHANNELS: usize = 50;
 const EACH: usize = 200;
 
-/// The inbox as the daemon uses it.
-struct InboxSink(Inbox);
-
-fn refused(error: impl ToString) -> SinkError {
-    SinkError(error.to_string())
-}
-
-impl Sink for InboxSink {
-    async fn start_offset(&self, channel: &ChannelName) -> Result<u64, SinkError> {
-        self.0.received(channel).await.map_err(refused)
-    }
-
-    async fn has_partial(&self, channel: &ChannelName) -> Result<bool, SinkError> {
-        self.0.has_partial(channel).await.map_err(refused)
-    }
-
-    async fn ingest(
-        &self,
-        channel: &ChannelName,
-        offset: u64,
-        bytes: Vec<u8>,
-    ) -> Result<Ingested, SinkError> {
-        let ingested = self.0.ingest(channel, offset, bytes).await.map_err(refused)?;
-        Ok(Ingested { pending: ingested.pending })
-    }
-
-    async fn flush_quiet(&self, channel: &ChannelName) -> Result<(), SinkError> {
-        self.0.flush_quiet(channel).await.map(|_| ()).map_err(refused)
-    }
-}
-
-fn open_inbox(dir: &std::path::Path) -> inbox::Opened {
-    let texts =
-        Texts { normalise: Arc::new(str::to_owned), measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }) };
-    let settings = InboxSettings { queue_messages: 100_000, ..InboxSettings::default() };
-    let (events, mut heard) = tokio::sync::mpsc::channel(16);
-    tokio::spawn(async move { while heard.recv().await.is_some() {} });
-    Inbox::open(&dir.join("inbox.db"), settings, texts, events).unwrap()
-}
-
 /// Run by the next test in a process of its own, which it kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_reads_fifos_until_it_is_killed() {
@@ -144,8 +102,11 @@ async fn a_child_reads_fifos_until_it_is_killed() {
         return;
     };
     let runtime_dir = Arc::new(RuntimeDir::claim(&dir.join("ccmux")).unwrap());
-    let sink = Arc::new(InboxSink(open_inbox(&dir).inbox));
-    let logs = IntakeLogs::new(dir.join("intake"));
+    let (inbox, mut events) = open_inbox(&dir);
+    tokio::spawn(async move { while events.recv().await.is_some() {} });
+    let sink = Arc::new(InboxSink(inbox));
+    // Small files: one is ended, and removed, all the time.
+    let logs = IntakeLogs::new(dir.join("intake")).with_segments_of(8 * 1024);
     Registry::new(runtime_dir, sink, logs, CancellationToken::new()).run().await;
 }
 
@@ -183,7 +144,7 @@ fn wait_until_accepted(dir: &TempDir) -> Vec<String> {
     }
 }
 
-/// B4.
+/// Acceptance B4.
 #[test]
 fn kill_9_every_200_ms_loses_and_doubles_none_of_10_000_lines_on_50_channels() {
     let dir = tempfile::tempdir().unwrap();

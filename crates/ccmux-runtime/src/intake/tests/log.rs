@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::super::log::{IntakeLog, IntakeLogs};
 use super::*;
-use crate::inbox::{Inbox, InboxSettings, Size, Texts};
+use crate::inbox::Inbox;
 
 const SMALL: u64 = 100;
 
@@ -247,16 +247,6 @@ struct Lives {
     events: mpsc::Receiver<Event>,
 }
 
-fn open_inbox(dir: &Path) -> (Inbox, mpsc::Receiver<Event>) {
-    let texts = Texts {
-        normalise: Arc::new(str::to_owned),
-        measure: Arc::new(|_, content| Size { bytes: content.len() as u64, rows: 1 }),
-    };
-    let (sender, events) = mpsc::channel(100_000);
-    let opened = Inbox::open(&dir.join("inbox.db"), InboxSettings::default(), texts, sender).unwrap();
-    (opened.inbox, events)
-}
-
 impl Lives {
     async fn begin() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -329,12 +319,6 @@ impl Lives {
         self.inbox.close().await;
         contents(&self.dir.path().join("inbox.db"))
     }
-}
-
-pub(super) fn contents(inbox: &Path) -> Vec<String> {
-    let connection = rusqlite::Connection::open(inbox).unwrap();
-    let mut all = connection.prepare("SELECT content FROM messages ORDER BY id").unwrap();
-    all.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 proptest! {

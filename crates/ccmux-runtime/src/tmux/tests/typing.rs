@@ -41,6 +41,7 @@ fn nasty() -> Vec<String> {
     std::iter::once(ascii).chain(own.map(str::to_owned)).collect()
 }
 
+/// Field fault 3.
 #[tokio::test]
 async fn every_text_arrives_as_it_is_and_no_buffer_stays() {
     let server = Server::new();
@@ -94,6 +95,7 @@ async fn a_big_batch_arrives_whole_and_soon() {
     }
 }
 
+/// Field faults 9, 29.
 #[tokio::test]
 async fn what_the_guard_forbids_is_refused_with_a_reason_and_nothing_is_typed() {
     let server = Server::new();
@@ -145,30 +147,43 @@ async fn without_a_server_there_is_no_pane_to_type_into() {
     assert!(matches!(typed, Err(TerminalError::NoPane(_))), "{typed:?}");
 }
 
+/// Acceptance C7: 150 kills racing with pastes, and with the Enter behind them.
 #[tokio::test]
 async fn a_pane_that_dies_while_we_type_never_takes_the_server_with_it() {
+    const ROUNDS: u64 = 150;
     let server = Server::new();
     server.user(&["new-session", "-d", "-s", "other", "sleep 1000"]);
-    let limit = Instant::now() + Duration::from_secs(30);
-    let (mut rounds, mut refused) = (0, 0);
-    while rounds < 150 && Instant::now() < limit {
+    let (mut pastes_refused, mut enters_refused) = (0, 0);
+    for round in 0..ROUNDS {
         let pane = server.start(&["cat"]).await;
-        let tmux = Arc::clone(&server.tmux);
-        let pieces = vec!["text".to_owned(); 20];
-        let typing =
-            tokio::spawn(async move { tmux.inject(Guard { pid: pane.pid, cursor: None }, pieces).await });
-        // Between nothing and the time that an injection takes.
-        tokio::time::sleep(Duration::from_micros(rounds * 40)).await;
+        let typing = tokio::spawn(paste_and_enter(Arc::clone(&server.tmux), guard(&pane)));
+        // Between nothing and the time that both take.
+        tokio::time::sleep(Duration::from_micros(round * round * 3)).await;
         kill(Pid::from_raw(pane.pid), Signal::SIGKILL).expect("killed");
-        match typing.await.expect("no panic") {
-            Ok(Typed::Done) => {}
-            Ok(Typed::Refused(_)) => refused += 1,
-            Err(error) => panic!("round {rounds}: {error}"),
-        }
+        let (paste, enter) = typing.await.expect("no panic");
+        pastes_refused += u32::from(refused(round, paste));
+        enters_refused += u32::from(refused(round, enter));
         assert_eq!(server.dead().await, ExitStatus::Signal(9));
-        rounds += 1;
     }
-    eprintln!("{rounds} rounds, {refused} refused");
+    eprintln!("{ROUNDS} rounds, {pastes_refused} pastes and {enters_refused} Enters refused");
     assert!(server.user(&["list-sessions", "-F", "#{session_name}"]).contains("other"));
-    assert!(rounds >= 30, "only {rounds} rounds");
+    assert_eq!(server.user(&["list-buffers"]), "", "a text stayed in the server");
+    assert!(
+        pastes_refused > 0 && u64::from(enters_refused) < ROUNDS,
+        "the kills were all too late or too early"
+    );
+}
+
+type Answer = Result<Typed, TerminalError>;
+
+async fn paste_and_enter(tmux: Arc<Tmux>, guard: Guard) -> (Answer, Answer) {
+    let paste = tmux.inject(guard, vec!["text".to_owned(); 20]).await;
+    (paste, tmux.press_enter(guard).await)
+}
+
+fn refused(round: u64, answer: Answer) -> bool {
+    match answer {
+        Ok(typed) => typed != Typed::Done,
+        Err(error) => panic!("round {round}: {error}"),
+    }
 }

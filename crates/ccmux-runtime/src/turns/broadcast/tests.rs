@@ -58,7 +58,8 @@ impl Served {
 }
 
 fn publish(store: &Store, broadcast: &Broadcast, bytes: usize) -> Seq {
-    let alert = Alert { kind: "stuck".into(), message: "x".repeat(bytes), messages: Vec::new() };
+    let alert =
+        Alert { kind: "stuck".into(), message: "x".repeat(bytes), messages: Vec::new(), screen: None };
     let line = store.append_alert(alert, None, 1).unwrap();
     broadcast.publish(&line);
     line.seq()

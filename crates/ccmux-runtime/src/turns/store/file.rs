@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use crate::database_file::{self, NotMoved};
+
 /// A database of at most so many pages (64 MiB) is checked whole when it is opened.
 const CHECKED_PAGES: i64 = 16 * 1024;
 
@@ -124,32 +126,10 @@ fn check(connection: &Connection) -> rusqlite::Result<()> {
     Err(rusqlite::Error::SqliteFailure(damage, Some(sound)))
 }
 
-/// The file itself is broken; another one would do.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
-}
-
 /// Gives the file another name; returns it.
 pub(super) fn move_aside(path: &Path, now: i64) -> Result<PathBuf, StoreError> {
-    let with_ending = |ending: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    let aside = with_ending(&format!(".damaged-{now}"));
-    std::fs::rename(path, &aside)
-        .map_err(|source| StoreError::MoveAside { path: path.to_owned(), source })?;
-    for ending in ["-wal", "-shm"] {
-        // Most often there is none; a log of another file must not be applied to the new one.
-        if let Err(source) =
-            std::fs::rename(with_ending(ending), with_ending(&format!(".damaged-{now}{ending}")))
-            && source.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(StoreError::MoveAside { path: with_ending(ending), source });
-        }
-    }
-    Ok(aside)
+    let failed = |NotMoved { path, source }| StoreError::MoveAside { path, source };
+    database_file::move_aside(path, now).map_err(failed)
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {

@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 pub use self::file::StoreError;
 use super::broadcast::{Line, LineKind};
 use super::transcript::{Cursor, TurnBody};
+use crate::database_file::is_damage;
 
 /// The database's file name in the state directory.
 pub const FILE_NAME: &str = "turns.db";
@@ -54,7 +55,7 @@ impl Store {
     /// If it can't be used nor replaced.
     pub fn open(path: &Path, now: i64) -> Result<(Self, Option<PathBuf>), StoreError> {
         match Self::open_sound(path) {
-            Err(StoreError::Sqlite { source, .. }) if file::is_damage(&source) => {
+            Err(StoreError::Sqlite { source, .. }) if is_damage(&source) => {
                 let aside = file::move_aside(path, now)?;
                 let store = Self::open_sound(path)?;
                 // The old numbers are lost; Unix seconds are beyond them.
@@ -115,6 +116,15 @@ impl Store {
         })
     }
 
+    /// Stores a turn that was not read from a transcript.
+    ///
+    /// # Errors
+    /// If it was not stored.
+    pub fn append_told(&self, turn: NewTurn) -> Result<Option<Line>, StoreError> {
+        let nowhere = Cursor::start_of(Path::new(""));
+        self.write("store a turn", |transaction| self.append_turn(transaction, turn, &nowhere))
+    }
+
     fn append_turn(
         &self,
         transaction: &Transaction<'_>,
@@ -137,6 +147,7 @@ impl Store {
             in_reply_to,
             turn: body.blocks,
             partial: body.partial,
+            source: body.source,
         };
         let json = self.json(&turn)?;
         transaction
@@ -272,6 +283,26 @@ impl Store {
             .query_row(sql, [session.as_str()], cursor_of)
             .optional()
             .map_err(self.failed("read a cursor"))
+    }
+
+    /// When the session's cursor was stored, Unix seconds.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn cursor_stored_at(&self, session: &SessionId) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT changed_at FROM cursors WHERE session = ?1";
+        let at = locked(&self.writer).query_row(sql, [session.as_str()], |row| row.get(0));
+        at.optional().map_err(self.failed("read a cursor"))
+    }
+
+    /// Whether a turn of that prompt was stored.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn has_turn_of(&self, session: &SessionId, prompt: &PromptId) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM lines WHERE session = ?1 AND prompt_id = ?2 LIMIT 1";
+        let found = locked(&self.writer).query_row(sql, [session.as_str(), prompt.as_str()], |_| Ok(()));
+        Ok(found.optional().map_err(self.failed("look for a turn"))?.is_some())
     }
 
     /// Remembers how far a session's transcript was read.

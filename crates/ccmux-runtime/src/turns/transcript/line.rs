@@ -31,6 +31,17 @@ pub enum Line {
     Other,
 }
 
+impl Line {
+    /// When Claude Code wrote it, where that matters and is known.
+    pub fn written_at(&self) -> Option<&str> {
+        match self {
+            Self::User(line) => line.written_at.as_deref(),
+            Self::Assistant(line) => line.written_at.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 /// A `user` line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UserLine {
@@ -44,6 +55,10 @@ pub struct UserLine {
     pub synthetic: bool,
     /// It says that the user pressed Esc.
     pub interruption: bool,
+    /// A Stop hook of somebody else makes the turn go on.
+    pub goes_on: bool,
+    /// When Claude Code wrote it, as it says.
+    pub written_at: Option<String>,
     /// Claude Code says it took the text from its queue; `None` where it does not say.
     pub from_queue: Option<bool>,
     /// Its text: the content itself, or its text blocks with newlines between them.
@@ -66,6 +81,8 @@ pub struct AssistantLine {
     pub uuid: Option<String>,
     /// It belongs to a sub-agent.
     pub is_sidechain: bool,
+    /// When Claude Code wrote it, as it says.
+    pub written_at: Option<String>,
     /// The message that the block is part of.
     pub message_id: Option<String>,
     /// Not the model's words: Claude Code reports that the API failed.
@@ -101,6 +118,7 @@ struct Raw<'a> {
     is_compact_summary: Option<bool>,
     is_api_error_message: Option<bool>,
     interrupted_message_id: Option<String>,
+    timestamp: Option<String>,
     message: Option<RawMessage>,
     attachment: Option<RawAttachment>,
     operation: Option<String>,
@@ -152,7 +170,9 @@ fn user_line(raw: Raw) -> UserLine {
             || text.starts_with("<local-command-"),
         interruption: raw.interrupted_message_id.is_some()
             || text.starts_with("[Request interrupted by user"),
+        goes_on: raw.is_meta == Some(true) && text.starts_with("Stop hook feedback:"),
         from_queue: raw.prompt_source.map(|source| source == "queued"),
+        written_at: raw.timestamp,
         text,
         results,
     }
@@ -175,6 +195,7 @@ fn assistant_line(raw: Raw) -> AssistantLine {
     AssistantLine {
         uuid: raw.uuid,
         is_sidechain: raw.is_sidechain == Some(true),
+        written_at: raw.timestamp,
         message_id,
         api_error: raw.is_api_error_message == Some(true),
         blocks,

@@ -11,10 +11,34 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// What lines are read from.
+pub trait Source {
+    /// Fills the buffer from `offset` on, as far as there is something; says how far.
+    ///
+    /// # Errors
+    /// What reading says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+}
+
+impl Source for &[u8] {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+}
+
 /// Reads a file line by line; after [`Next::End`] it may be asked again.
 #[derive(Debug)]
-pub struct LineReader {
-    file: File,
+pub struct LineReader<S = File> {
+    file: S,
     /// Bytes read but not yet given out; those before `taken` were.
     buffer: Vec<u8>,
     taken: usize,
@@ -27,6 +51,7 @@ pub struct LineReader {
     /// The current line is too long; its bytes are thrown away.
     skipping: bool,
     limit: usize,
+    bytes_read: u64,
 }
 
 /// What comes next.
@@ -50,15 +75,25 @@ pub enum Next<'a> {
     },
 }
 
-impl LineReader {
+impl<S: Source> LineReader<S> {
     /// Reads from `offset` on.
-    pub fn new(file: File, offset: u64) -> Self {
+    pub fn new(file: S, offset: u64) -> Self {
         Self::with_limit(file, offset, MAX_LINE_BYTES)
     }
 
-    fn with_limit(file: File, offset: u64, limit: usize) -> Self {
-        let (buffer, taken, scanned, skipping) = (Vec::new(), 0, 0, false);
-        Self { file, buffer, taken, line_start: offset, read_from: offset, scanned, skipping, limit }
+    fn with_limit(file: S, offset: u64, limit: usize) -> Self {
+        let (buffer, taken, scanned, skipping, bytes_read) = (Vec::new(), 0, 0, false, 0);
+        Self {
+            file,
+            buffer,
+            taken,
+            line_start: offset,
+            read_from: offset,
+            scanned,
+            skipping,
+            limit,
+            bytes_read,
+        }
     }
 
     /// The end of the last whole line.
@@ -66,9 +101,9 @@ impl LineReader {
         self.line_start
     }
 
-    /// The file being read.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// How much was read of the file.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// The next whole line, or that there is none yet.
@@ -135,6 +170,7 @@ impl LineReader {
         self.buffer.truncate(kept + *read.as_ref().unwrap_or(&0));
         let read = read?;
         self.read_from += read as u64;
+        self.bytes_read += read as u64;
         Ok(read)
     }
 }

@@ -6,12 +6,14 @@
 //! | [`lines`] | whole lines of a growing file, bounded |
 //! | [`line`] | one line → what it says |
 //! | [`scan`] | lines → a turn |
+//! | [`history`] | which lines are old, although nobody read them |
 //! | [`read`] | the above together: from a cursor, with patience for a late last line |
 //! | [`find`] | the second witness: was this text taken as a prompt? |
 //!
 //! Knows no database, no subscriber and no inbox. Everything here blocks: callers are threads, not tasks.
 
 pub mod find;
+pub mod history;
 pub mod line;
 pub mod lines;
 pub mod open;
@@ -21,7 +23,9 @@ pub mod scan;
 pub use find::{Compare, Wanted, find_batch};
 pub use open::{TranscriptError, open_transcript};
 pub use read::{Cursor, Read, TranscriptReader, TurnRequest};
-pub use scan::{TurnBody, text_of};
+pub use scan::{TurnBody, same_words, text_of, turns_in};
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

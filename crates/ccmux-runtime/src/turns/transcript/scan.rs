@@ -1,23 +1,29 @@
-//! Lines → turns. Pure: no file, no clock.
+//! Lines → one turn. Pure: no file, no clock.
 //!
 //! ```text
-//! user P "do it"        begins the turn
+//! user P "do it"        begins the turn: TurnScan::begun_by
 //! assistant …           its blocks
 //! user P [tool_result]  its blocks too
 //! assistant …           its blocks; here the text may equal what the Stop hook said: the turn is complete
-//! user Q "next"         the turn is over
+//! user Q "next"         the turn is over: Fed::Over
 //! ```
 //!
-//! Two prompts without an answer between them are one turn: Claude Code writes one line for each text that it had queued
-//! and answers them together. Users' words are never blocks of a turn: a block does not say who wrote it.
+//! Prompts without an answer between them are one turn where Claude Code says that it had queued them, or does not say:
+//! it writes one line for each, answers them together, and its Stop names the last one. Users' words are never blocks of
+//! a turn: a block does not say who wrote it. A turn that ends with the API's failure is none.
 
 use ccmux_wire::id::PromptId;
+use ccmux_wire::output::TurnSource;
 use serde_json::Value;
 
-use super::line::{AssistantLine, Line, UserLine, block_text};
+use super::line::{AssistantLine, Line, UserLine, block_text, parse_line};
+use super::lines::{LineReader, Next};
 
 /// A turn bigger than this (in bytes of its lines) is cut, and marked partial.
 const MAX_TURN_BYTES: u64 = 128 * 1024 * 1024;
+
+/// So many prompts that are answered together are remembered.
+const MAX_PROMPTS: usize = 1024;
 
 /// What a turn is made of.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,6 +38,8 @@ pub struct TurnBody {
     pub last_text: String,
     /// It could not be completed from the transcript.
     pub partial: bool,
+    /// Where it comes from, if not from the transcript.
+    pub source: Option<TurnSource>,
 }
 
 impl TurnBody {
@@ -49,61 +57,74 @@ impl TurnBody {
     }
 }
 
-/// Where the scan is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Behind the cursor, before any prompt: these lines may belong to the turn that is looked for, if its prompt was
-    /// written before the cursor.
-    Before,
-    /// In somebody else's turn.
-    Elsewhere,
-    /// In the turn that is looked for.
-    Inside,
-}
-
-/// Whether a line was part of the turn.
+/// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fed {
-    /// Go on with the next line.
+    /// It was looked at.
     Taken,
-    /// The turn was over before this line, which is untouched.
+    /// It was not: it begins another turn.
     Over,
 }
 
-/// Collects one turn.
-#[derive(Debug)]
+/// One turn being read.
+#[derive(Debug, Default)]
 pub struct TurnScan {
-    /// Which prompt's turn; `None`: the next one.
-    wanted: Option<PromptId>,
-    place: Place,
+    /// Its prompts; several if they are answered together. None: it began before the cursor.
+    prompts: Vec<PromptId>,
+    /// A prompt was seen, or is known to stand before the cursor.
+    begun: bool,
     body: TurnBody,
     /// Bytes of the lines in `body`.
     bytes: u64,
     last_message: Option<String>,
     /// The model said something, if only that the API failed.
     answered: bool,
+    failed: bool,
+    goes_on: bool,
     closed: bool,
 }
 
 impl TurnScan {
-    /// Looks for the turn of that prompt, or the next one. With `continued` the cursor stands in that very turn.
-    pub fn new(wanted: Option<PromptId>, continued: bool) -> Self {
-        let place = match (&wanted, continued) {
-            (_, true) => Place::Inside,
-            (Some(_), false) => Place::Before,
-            (None, false) => Place::Elsewhere,
-        };
-        let body = TurnBody { prompt_id: wanted.clone(), ..TurnBody::default() };
-        Self { wanted, place, body, bytes: 0, last_message: None, answered: false, closed: false }
+    /// Behind the cursor, before any prompt: what comes belongs to a turn that began before it.
+    pub fn before_any_prompt() -> Self {
+        Self::default()
     }
 
-    /// Takes the next line, which has that many bytes in the file.
+    /// Behind the cursor, in the turn of that prompt: a part of it was read.
+    pub fn continuing(prompt: PromptId) -> Self {
+        let body = TurnBody { prompt_id: Some(prompt.clone()), ..TurnBody::default() };
+        Self { prompts: vec![prompt], begun: true, answered: true, body, ..Self::default() }
+    }
+
+    /// The turn that a line begins, which [`Self::feed`] did not take.
+    pub fn begun_by(line: &Line) -> Self {
+        let mut scan = Self { begun: true, ..Self::default() };
+        if let Line::User(user) = line {
+            scan.add_prompt(user);
+        }
+        scan
+    }
+
+    /// A prompt was seen; without one nobody knows whose turn this is.
+    pub fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// That prompt began it, alone or together with others.
+    pub fn is_of(&self, prompt: &PromptId) -> bool {
+        self.prompts.contains(prompt) || self.body.prompt_id.as_ref() == Some(prompt)
+    }
+
+    /// Takes the next line, which has that many bytes in the file, unless it begins another turn.
     pub fn feed(&mut self, line: &mut Line, bytes: u64) -> Fed {
         match line {
             Line::User(user) if !user.is_sidechain => self.feed_user(user, bytes),
-            Line::Assistant(assistant) if !assistant.is_sidechain => self.feed_assistant(assistant, bytes),
+            Line::Assistant(assistant) if !assistant.is_sidechain => {
+                self.feed_assistant(assistant, bytes);
+                Fed::Taken
+            }
             Line::TurnClosed => {
-                self.closed = self.place == Place::Inside;
+                self.closed = !self.goes_on;
                 Fed::Taken
             }
             _ => Fed::Taken,
@@ -111,57 +132,46 @@ impl TurnScan {
     }
 
     fn feed_user(&mut self, user: &mut UserLine, bytes: u64) -> Fed {
-        if self.place == Place::Inside && self.is_over_before(user) {
-            return Fed::Over;
+        if user.is_prompt() && !self.is_own(user) {
+            if !self.is_joined_by(user) {
+                return Fed::Over;
+            }
+            self.add_prompt(user);
         }
-        let unanswered_before = self.wanted.is_none() && user.is_prompt() && !self.is_own(user);
-        if self.place != Place::Inside || unanswered_before {
-            self.enter_or_pass(user);
-        }
-        if self.place == Place::Inside {
-            self.closed |= user.interruption;
-            let results = std::mem::take(&mut user.results);
-            self.take_blocks(results, user.uuid.as_deref(), bytes);
-        }
+        self.closed |= user.interruption;
+        self.goes_on |= user.goes_on;
+        let results = std::mem::take(&mut user.results);
+        self.take_blocks(results, user.uuid.as_deref(), bytes);
         Fed::Taken
-    }
-
-    /// A prompt that is not this turn's own begins another turn, unless it was answered together with this one.
-    fn is_over_before(&self, user: &UserLine) -> bool {
-        let another = user.is_prompt() && !self.is_own(user);
-        another && (self.answered || self.closed || user.from_queue == Some(false))
     }
 
     fn is_own(&self, user: &UserLine) -> bool {
-        user.prompt_id.is_some() && user.prompt_id == self.body.prompt_id
+        user.prompt_id.as_ref().is_some_and(|prompt| self.is_of(prompt))
     }
 
-    fn enter_or_pass(&mut self, user: &UserLine) {
-        let begins = match &self.wanted {
-            Some(wanted) => user.prompt_id.as_ref() == Some(wanted),
-            None => user.is_prompt(),
-        };
-        if begins {
-            let prompt_id = user.prompt_id.clone();
-            *self = Self::new(self.wanted.take(), true);
-            self.body.prompt_id = prompt_id;
-        } else if user.is_prompt() {
-            *self = Self::new(self.wanted.take(), false);
-            self.place = Place::Elsewhere;
-        }
+    /// Another prompt is answered together with this one.
+    fn is_joined_by(&self, user: &UserLine) -> bool {
+        let unanswered = self.begun && !self.answered && !self.closed && self.body.blocks.is_empty();
+        unanswered && user.from_queue != Some(false)
     }
 
-    fn feed_assistant(&mut self, assistant: &mut AssistantLine, bytes: u64) -> Fed {
-        if self.place == Place::Elsewhere {
-            return Fed::Taken;
+    /// The Stop hook names the last of several.
+    fn add_prompt(&mut self, user: &UserLine) {
+        if let Some(prompt) = user.prompt_id.clone().filter(|_| self.prompts.len() < MAX_PROMPTS) {
+            self.prompts.push(prompt);
         }
-        (self.answered, self.closed) = (true, false);
+        self.body.prompt_id.clone_from(&user.prompt_id);
+    }
+
+    fn feed_assistant(&mut self, assistant: &mut AssistantLine, bytes: u64) {
+        (self.answered, self.closed, self.goes_on) = (true, false, false);
+        self.failed = assistant.api_error;
+        if assistant.api_error {
+            return;
+        }
         self.remember_text(assistant);
-        if !assistant.api_error {
-            let blocks = std::mem::take(&mut assistant.blocks);
-            self.take_blocks(blocks, assistant.uuid.as_deref(), bytes);
-        }
-        Fed::Taken
+        let blocks = std::mem::take(&mut assistant.blocks);
+        self.take_blocks(blocks, assistant.uuid.as_deref(), bytes);
     }
 
     /// The lines of one message share its id; its text is that of all of them.
@@ -190,33 +200,65 @@ impl TurnScan {
         self.body.blocks.extend(blocks);
     }
 
+    /// Bytes of the lines that it holds.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The model's last message so far is this text.
     pub fn says(&self, text: &str) -> bool {
-        self.place == Place::Inside && same_words(&self.body.last_text, text)
+        same_words(&self.body.last_text, text)
     }
 
     /// The transcript itself says that the turn ended.
     pub fn is_closed(&self) -> bool {
-        self.place == Place::Inside && self.closed
+        self.begun && (self.closed || self.failed)
     }
 
-    /// Ends the scan. `last_message` is what the Stop hook said: a turn that does not end with it is partial, and gets it.
-    pub fn finish(mut self, last_message: Option<&str>) -> Option<TurnBody> {
-        let fits = last_message.is_some_and(|text| same_words(&self.body.last_text, text));
-        if self.place == Place::Elsewhere || (self.place == Place::Before && !fits) {
-            self = Self::new(self.wanted.take(), true);
-        }
-        if let Some(text) = last_message.filter(|text| !fits && !text.trim().is_empty()) {
-            self.body.add_words(text);
-        }
-        (!self.body.blocks.is_empty()).then_some(self.body)
+    /// The turn as it is; `None` if there is nothing to show.
+    pub fn finish(self) -> Option<TurnBody> {
+        (!self.failed && !self.body.blocks.is_empty()).then_some(self.body)
     }
+
+    /// The turn of that prompt, which ended. What its Stop hook said is its last text: if the transcript does not have
+    /// it, the turn is partial, and gets it.
+    pub fn finish_as(mut self, prompt: Option<PromptId>, last_message: Option<&str>) -> Option<TurnBody> {
+        self.body.prompt_id = prompt.or(self.body.prompt_id);
+        let missing = last_message.filter(|text| !text.trim().is_empty() && !self.says(text));
+        if let Some(words) = missing.filter(|_| !self.failed) {
+            self.body.add_words(words);
+        }
+        self.finish()
+    }
+}
+
+/// The turns that a whole transcript holds, whatever bytes it is made of: what property tests and the fuzzer call.
+pub fn turns_in(transcript: &[u8]) -> Vec<TurnBody> {
+    let mut lines = LineReader::new(transcript, 0);
+    let (mut turns, mut scan) = (Vec::new(), TurnScan::before_any_prompt());
+    // A slice can't fail to be read.
+    while let Ok(next) = lines.next_line() {
+        let (mut line, length) = match next {
+            Next::Line { bytes, .. } => (parse_line(bytes), bytes.len() as u64),
+            Next::TooLong | Next::StillLong => continue,
+            Next::End { .. } => break,
+        };
+        if scan.feed(&mut line, length) == Fed::Over {
+            turns.extend(std::mem::replace(&mut scan, TurnScan::begun_by(&line)).finish());
+            scan.feed(&mut line, length);
+        }
+    }
+    turns.extend(scan.finish());
+    turns
 }
 
 /// Equal but for white space: hooks and transcripts trim differently.
 pub fn same_words(one: &str, other: &str) -> bool {
-    let words = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-    one == other || words(one) == words(other)
+    one == other || words(one).eq(words(other))
+}
+
+fn words(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.chars().filter(|c| !c.is_whitespace())
 }
 
 /// All text blocks of a turn, with newlines between them.

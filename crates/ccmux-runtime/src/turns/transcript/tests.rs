@@ -90,8 +90,6 @@ fn all_blocks_after_the_prompt_in_file_order() {
     let projects = Projects::new();
     projects.append(&[
         json!({"type":"mode","mode":"normal"}),
-        user("P0", "before"),
-        says("m0", "old"),
         user("P", "full: ls"),
         json!({"type":"attachment","attachment":{"type":"date"}}),
         block("m1", &json!({"type":"thinking","thinking":"hm"})),
@@ -133,6 +131,7 @@ fn every_turn_of_a_real_session_is_read_complete() {
     }
 }
 
+/// Acceptance D3. Field fault 21.
 #[test]
 fn a_last_line_that_comes_0_to_1000_ms_late_is_waited_for() {
     for delay in [0, 5, 50, 300, 1000] {
@@ -214,16 +213,156 @@ fn a_file_that_never_comes_is_missing() {
 }
 
 #[test]
-fn sub_agents_and_api_errors_are_no_part_of_the_turn() {
+fn sub_agents_are_no_part_of_the_turn() {
     let projects = Projects::new();
     let mut inner = says("m1", "inner words");
     inner["isSidechain"] = true.into();
+    projects.append(&[user("P", "go"), inner, says("m2", "outer words")]);
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("outer words"));
+    assert_eq!((texts(the_turn(&read)), the_turn(&read).partial), (vec!["outer words"], false));
+}
+
+#[test]
+fn a_turn_in_which_the_api_failed_is_none() {
+    let projects = Projects::new();
     let mut error = says("m3", "API Error: 400");
     error["isApiErrorMessage"] = true.into();
-    projects.append(&[user("P", "go"), inner, says("m2", "outer words"), error]);
-    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("API Error: 400"));
-    assert_eq!(texts(the_turn(&read)), ["outer words"]);
-    assert!(!the_turn(&read).partial);
+    projects.append(&[user("P", "go"), says("m2", "half"), error]);
+    let start = Cursor::start_of(&projects.transcript());
+    assert_eq!(projects.read(&start, Some("P"), None).turns, []);
+    projects.append(&[user("Q", "again"), says("m4", "whole")]);
+    assert_eq!(texts(the_turn(&projects.read(&start, Some("Q"), Some("whole")))), ["whole"]);
+}
+
+/// Acceptance A4.
+#[test]
+fn turns_that_were_missed_come_before_the_wanted_one() {
+    let projects = Projects::new();
+    projects.append(&[user("O", "one"), says("m1", "first"), user("P", "two"), says("m2", "second")]);
+    projects.append(&[user("Q", "three"), says("m3", "third"), user("R", "four"), says("m4", "fou")]);
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("Q"), Some("third"));
+    assert_eq!(read.turns.iter().map(texts).collect::<Vec<_>>(), [["first"], ["second"], ["third"]]);
+    assert!(read.holds_wanted);
+    assert_eq!(read.cursor.prompt, Some(PromptId::new("Q")));
+    projects.append(&[says("m5", "fourth")]);
+    let read = projects.read(&read.cursor, Some("R"), Some("fourth"));
+    assert_eq!(texts(the_turn(&read)), ["fou", "fourth"], "the turn that ran was not touched");
+}
+
+#[test]
+fn a_turn_that_runs_is_left_alone() {
+    let projects = Projects::new();
+    projects.append(&[user("P", "one"), says("m1", "first"), user("Q", "two"), says("m2", "half a sen")]);
+    let start = Cursor::start_of(&projects.transcript());
+    let text = fs::read_to_string(projects.transcript()).unwrap();
+    let begins = text.split_inclusive('\n').take(2).map(str::len).sum::<usize>() as u64;
+    let running = TurnRequest { running: Some(PromptId::new("Q")), ..request(None, None) };
+    let until = TurnRequest { until: Some(begins), ..request(None, None) };
+    for request in [running, until] {
+        let read = projects.reader().read_turn(&start, &request).unwrap();
+        assert_eq!(texts(the_turn(&read)), ["first"], "{request:?}");
+        let next = projects.read(&read.cursor, Some("Q"), Some("half a sen"));
+        assert_eq!(texts(the_turn(&next)), ["half a sen"]);
+    }
+}
+
+#[test]
+fn a_turn_whose_prompt_never_shows_does_not_take_anothers_blocks() {
+    let projects = Projects::new();
+    projects.append(&[user("Q", "runs"), says("m1", "not yet done")]);
+    let read = projects.read(&Cursor::start_of(&projects.transcript()), Some("P"), Some("words"));
+    assert_eq!((texts(the_turn(&read)), the_turn(&read).partial), (vec!["words"], true));
+    projects.append(&[says("m2", "done")]);
+    let read = projects.read(&read.cursor, Some("Q"), Some("done"));
+    assert_eq!(texts(the_turn(&read)), ["not yet done", "done"]);
+}
+
+/// Lines as Claude Code 2.1.332 wrote them when a Stop hook of somebody else said `block`.
+#[test]
+fn a_stop_hook_that_blocks_does_not_close_the_turn() {
+    let projects = Projects::new();
+    let feedback = json!({"type":"user","isMeta":true,"promptId":"P","uuid":"f",
+        "message":{"content":"Stop hook feedback:\nsay: not yet, go on"}});
+    let summary = || json!({"type":"system","subtype":"stop_hook_summary","hasOutput":true});
+    projects.append(&[user("P", "go"), says("m1", "one"), feedback, summary()]);
+    let start = Cursor::start_of(&projects.transcript());
+    let path = projects.transcript();
+    let writer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(150));
+        append(&path, &[says("m2", "two"), json!({"type":"system","subtype":"turn_duration"})]);
+    });
+    let read = projects.read(&start, None, None);
+    writer.join().unwrap();
+    assert_eq!(texts(the_turn(&read)), ["one", "two"]);
+}
+
+/// As `/branch` and `--fork-session` of 2.1.332 write it: the copies have the new session's first prompt id.
+#[test]
+fn a_copied_history_is_not_read_as_new() {
+    let projects = Projects::new();
+    let at = |mut line: Value, time: &str| {
+        line["timestamp"] = format!("2026-11-28T{time}Z").into();
+        line
+    };
+    projects.append(&[
+        at(user("P", "of the other session"), "03:59:02.418"),
+        at(says("m1", "old"), "03:59:02.508"),
+        at(user("P", "after fork"), "04:00:19.354"),
+        at(says("m2", "new"), "04:00:19.455"),
+    ]);
+    let bound: jiff::Timestamp = "2026-11-28T04:00:18Z".parse().unwrap();
+    let start = Cursor::start_of(&projects.transcript());
+    for prompt in [Some("P"), None] {
+        let request = TurnRequest { old_before: Some(bound.as_second()), ..request(prompt, Some("new")) };
+        let read = projects.reader().read_turn(&start, &request).unwrap();
+        assert_eq!(texts(the_turn(&read)), ["new"]);
+    }
+}
+
+#[test]
+fn too_much_for_one_piece_is_read_in_pieces() {
+    let projects = Projects::new();
+    let big = "x".repeat(9 * 1024 * 1024);
+    for n in 0..10 {
+        projects.append(&[user(&format!("P{n}"), "go"), says(&format!("m{n}"), &format!("{n}{big}"))]);
+    }
+    let (mut cursor, mut pieces, mut starts) = (Cursor::start_of(&projects.transcript()), 0, Vec::new());
+    loop {
+        let read = projects.read(&cursor, Some("P9"), None);
+        let held: usize = read.turns.iter().map(|turn| turn.last_text.len()).sum();
+        assert!(held <= 5 * big.len(), "{held} bytes at once");
+        starts.extend(read.turns.iter().map(|turn| turn.last_text[..1].to_owned()));
+        (cursor, pieces) = (read.cursor, pieces + 1);
+        if !read.more {
+            assert!(read.holds_wanted);
+            break;
+        }
+        assert!(!read.holds_wanted);
+    }
+    assert!(pieces > 1);
+    assert_eq!(starts.concat(), "0123456789");
+}
+
+/// The cost of a turn is what it wrote, however much stands before it.
+#[test]
+fn a_turn_at_the_end_of_200_mb_costs_what_a_turn_of_a_new_file_costs() {
+    let cost = |lines: usize| {
+        let projects = Projects::new();
+        let turn = format!("{}\n{}\n", user("O", "go"), says("m", &"x".repeat(1 << 20)));
+        let mut file = File::create(projects.transcript()).unwrap();
+        (0..lines).for_each(|_| file.write_all(turn.as_bytes()).unwrap());
+        let length = fs::metadata(projects.transcript()).unwrap().len();
+        let cursor = Cursor::end_of(&projects.transcript(), projects.dir.path()).unwrap();
+        assert_eq!(cursor.offset, length);
+        projects.append(&[user("P", "go"), says("m2", "new")]);
+        let read = projects.read(&cursor, Some("P"), Some("new"));
+        assert_eq!(texts(the_turn(&read)), ["new"]);
+        assert_eq!(find(&projects, length, "go"), (Found::Whole, Some(PromptId::new("P"))));
+        (length, read.bytes_read)
+    };
+    let (new, huge) = (cost(0), cost(200));
+    assert!(huge.0 > 200_000_000);
+    assert_eq!(huge.1, new.1, "bytes read at the end of {} and of {} bytes", huge.0, new.0);
 }
 
 #[test]
@@ -348,6 +487,7 @@ fn assert_refused(projects: &Projects, path: &Path, word: &str) {
     assert!(refused.to_string().contains(word), "{refused}");
 }
 
+/// Field fault 26.
 #[test]
 fn only_regular_files_of_ours_in_the_directory_are_opened() {
     let projects = Projects::new();
@@ -393,6 +533,7 @@ fn a_projects_directory_behind_a_link_is_the_directory() {
     open_transcript(&projects.transcript(), &link).unwrap();
 }
 
+/// Field fault 26.
 #[test]
 fn a_sparse_file_of_5_gb_is_given_up_in_bounded_time() {
     let projects = Projects::new();

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::inbox::{BatchState, InboxSettings, NewMessage, Size, Texts};
 use crate::turns::TurnsSettings;
-use crate::workers::on_the_way::PutAway;
+use crate::workers::on_the_way::{NotUnderstood, PutAway};
 use crate::workers::speaker::Speaker;
 use crate::workers::witness::Witness;
 
@@ -35,7 +35,7 @@ struct Desk {
 
 fn inbox(dir: &TempDir, events: mpsc::Sender<Event>) -> Inbox {
     let texts = Texts {
-        normalise: Arc::new(str::to_owned),
+        normalise: Arc::new(|_, text| text.to_owned()),
         measure: Arc::new(|_, content| Size { bytes: content.len() as u64, rows: 1 }),
     };
     let settings = InboxSettings { busy_limit: Duration::from_millis(20), ..InboxSettings::default() };
@@ -78,6 +78,7 @@ fn desk() -> Desk {
         turns: turns.clone(),
         inbox: inbox.clone(),
         put_away: PutAway::default(),
+        not_understood: NotUnderstood::default(),
     };
     let tasks = vec![tokio::spawn(clerk.run()), tokio::spawn(finder.run()), tokio::spawn(talker.run())];
     Desk {

@@ -1,4 +1,4 @@
-//! `ccmux setup`: becomes the `ccmuxd setup` beside this client, so that it works without a daemon.
+//! `ccmux setup` and `ccmux doctor`: this client becomes the `ccmuxd` beside it, so that they work without a daemon.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -7,10 +7,9 @@ use std::process::Command;
 
 use ccmux_wire::paths::InstanceName;
 
-use crate::arguments::SetupOptions;
 use crate::failure::Failure;
 
-pub fn run(instance: Option<&InstanceName>, options: &SetupOptions) -> Result<(), Failure> {
+pub fn run(verb: &str, instance: Option<&InstanceName>, further: Vec<String>) -> Result<(), Failure> {
     let own = env::current_exe()
         .map_err(|error| Failure::Failed(format!("can't tell where this program is: {error}")))?;
     let ccmuxd = own.with_file_name("ccmuxd");
@@ -18,13 +17,13 @@ pub fn run(instance: Option<&InstanceName>, options: &SetupOptions) -> Result<()
         let missing = format!("{} is missing: install ccmuxd beside ccmux", ccmuxd.display());
         return Err(Failure::Failed(missing));
     }
-    let error = command(&ccmuxd, instance, &options.arguments).exec();
+    let error = command(&ccmuxd, verb, instance, &further).exec();
     Err(Failure::Failed(format!("can't run {}: {error}", ccmuxd.display())))
 }
 
-fn command(ccmuxd: &Path, instance: Option<&InstanceName>, further: &[String]) -> Command {
+fn command(ccmuxd: &Path, verb: &str, instance: Option<&InstanceName>, further: &[String]) -> Command {
     let mut command = Command::new(ccmuxd);
-    command.arg("setup");
+    command.arg(verb);
     if let Some(instance) = instance {
         command.args(["-i", instance.as_str()]);
     }
@@ -40,7 +39,7 @@ mod tests {
     fn the_instance_and_further_arguments_are_handed_on() {
         let instance = "work".parse().unwrap();
         let further = ["--set".to_owned(), "agent.cwd=/x".to_owned()];
-        let command = command(Path::new("/b/ccmuxd"), Some(&instance), &further);
+        let command = command(Path::new("/b/ccmuxd"), "setup", Some(&instance), &further);
         let arguments: Vec<_> = command.get_args().collect();
         assert_eq!(arguments, ["setup", "-i", "work", "--set", "agent.cwd=/x"]);
     }
