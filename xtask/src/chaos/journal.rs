@@ -1,6 +1,6 @@
 //! What the agents say really happened: the journals of `ccmux-demo-agent`, and their transcripts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,20 +91,21 @@ pub struct Transcripts {
     /// Every message in them, in order of time.
     pub taken: Vec<Token>,
     pub prompts: u64,
+    /// Prompts whose turn came to its end.
+    pub finished: BTreeSet<String>,
     pub findings: Vec<String>,
 }
 
 impl Transcripts {
     /// Reads all transcripts below Claude's projects directory.
     pub fn read(projects: &Path) -> anyhow::Result<Self> {
-        let mut by_time: BTreeMap<(String, usize), String> = BTreeMap::new();
+        let (mut read, mut by_time) = (Self::default(), BTreeMap::new());
         for project in files(projects, "")? {
             for path in files(&project, "jsonl")? {
                 let bytes = fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
-                collect_prompts(&String::from_utf8_lossy(&bytes), &mut by_time);
+                collect_prompts(&String::from_utf8_lossy(&bytes), &mut by_time, &mut read.finished);
             }
         }
-        let mut read = Self::default();
         by_time.into_values().for_each(|prompt| read.take(&prompt));
         Ok(read)
     }
@@ -121,9 +122,18 @@ impl Transcripts {
     }
 }
 
-fn collect_prompts(text: &str, into: &mut BTreeMap<(String, usize), String>) {
+fn collect_prompts(
+    text: &str,
+    into: &mut BTreeMap<(String, usize), String>,
+    finished: &mut BTreeSet<String>,
+) {
+    let mut prompt = None;
     for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let is_prompt = line["type"] == "user" && line["isMeta"] != true && line["isSidechain"] != true;
+        prompt = line["promptId"].as_str().map(str::to_owned).or(prompt);
+        if line["subtype"] == "turn_duration" {
+            finished.extend(prompt.clone());
+        }
         let content = line["message"]["content"].as_str().filter(|_| is_prompt);
         if let Some(content) = content {
             let at = line["timestamp"].as_str().unwrap_or_default().to_owned();
@@ -170,6 +180,16 @@ mod tests {
         assert_eq!(journals.lives, [Life { pid: 7, hooks: false }]);
         assert_eq!(journals.submitted, [Submitted { token: TOKEN, pid: 7, at: 3, redelivered: true }]);
         assert_eq!((journals.pastes, journals.enters, journals.findings.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_turn_is_finished_when_the_transcript_says_so() {
+        let text = r#"{"type":"user","promptId":"a","message":{"content":"one"},"timestamp":"1"}
+{"type":"system","subtype":"turn_duration"}
+{"type":"user","promptId":"b","message":{"content":"two"},"timestamp":"2"}"#;
+        let (mut prompts, mut finished) = (BTreeMap::new(), BTreeSet::new());
+        collect_prompts(text, &mut prompts, &mut finished);
+        assert_eq!((prompts.len(), finished), (2, BTreeSet::from(["a".to_owned()])));
     }
 
     #[test]

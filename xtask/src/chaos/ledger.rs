@@ -37,6 +37,8 @@ pub struct Evidence {
     pub submitted: Vec<Submitted>,
     /// In the transcripts, in order.
     pub taken: Vec<Token>,
+    /// Prompts whose turns came to an end.
+    pub finished: BTreeSet<String>,
     pub told: Vec<Told>,
     pub heard: Vec<u64>,
     /// What others found.
@@ -217,13 +219,16 @@ fn lines(evidence: &Evidence, verdict: &mut Verdict) {
     if !unknown.is_empty() {
         verdict.violated(format!("the subscriber heard lines that no database holds: {unknown:?}"));
     }
-    let mut prompts = BTreeSet::new();
-    for line in evidence.told.iter().filter(|line| line.prompt.is_some()) {
+    let mut prompts: BTreeSet<&str> = BTreeSet::new();
+    for (line, prompt) in evidence.told.iter().filter_map(|line| Some((line, line.prompt.as_deref()?))) {
         verdict.turns += 1;
         verdict.partial_turns += usize::from(line.partial);
-        if !prompts.insert(&line.prompt) {
+        if !prompts.insert(prompt) {
             verdict.violated(format!("line {}: a second turn of one prompt", line.seq));
         }
+    }
+    for prompt in evidence.finished.iter().filter(|prompt| !prompts.contains(prompt.as_str())) {
+        verdict.violated(format!("the turn of prompt {prompt} ended and was never told"));
     }
 }
 
@@ -259,6 +264,7 @@ mod tests {
             lives: vec![Life { pid: 7, hooks: true }],
             submitted: vec![submitted(A, false), submitted(B, false)],
             taken: vec![A, B],
+            finished: ["p".to_owned()].into(),
             told: vec![Told { seq: 1, prompt: Some("p".into()), partial: false }],
             heard: vec![1],
             ..Evidence::default()
@@ -301,6 +307,7 @@ mod tests {
         found("a second turn", |all| {
             all.told.push(Told { seq: 2, prompt: Some("p".into()), partial: false })
         });
+        found("never told", |all| all.finished.extend(["q".to_owned()]));
         found("typed", |all| all.findings.push("'x' typed outside a paste".into()));
     }
 

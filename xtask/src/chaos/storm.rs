@@ -18,8 +18,9 @@ use super::stage::{Size, Stage};
 use super::strokes::{Blow, Faults, Stroke, Strokes};
 use super::writers::{Drained, Plan, Writers};
 
-/// A moment that does not come within that time is not waited for any longer.
-const MOMENT_LIMIT: Duration = Duration::from_millis(1_500);
+/// A moment that does not come within that time is not waited for any longer. A batch that the last daemon left in flight
+/// is given up after five seconds at the earliest: a storm that never waited for that would see little else.
+const MOMENT_LIMIT: Duration = Duration::from_secs(7);
 /// The first delivery must come within that time.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How often progress is shown.
@@ -297,6 +298,7 @@ impl<'a> Storm<'a> {
             killed_agents: self.stage.killed_agents.clone(),
             submitted: self.journals.submitted,
             taken: transcripts.taken,
+            finished: transcripts.finished,
             told: records::lines(&state)?,
             heard: heard.seqs.clone(),
             findings: self.findings,

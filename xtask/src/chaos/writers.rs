@@ -141,7 +141,7 @@ fn message(token: Token, dice: &mut Rng) -> Vec<u8> {
         5 => format!("slow: 0.4 {token}"),
         6 => format!("bash: echo {token}"),
         7 => format!("say: {token} {}", "long ".repeat(dice.usize(100..700))),
-        8 => format!("big: 300000 {token}"),
+        8 | 11 => format!("big: 300000 {token}"),
         9 => format!("/clear {token}"),
         10 => format!("error: 500 {token}"),
         _ => format!("say: {token}"),
