@@ -25,6 +25,7 @@ use crate::screen::Rules;
 use crate::settings::{Settings, expand};
 use crate::tmux::{Tmux, TmuxSettings};
 use crate::turns::{self, Turns, TurnsSettings};
+use crate::workers::herald::{Alerts, News};
 
 /// How many events may wait for the loop.
 const EVENTS: usize = 4096;
@@ -58,6 +59,9 @@ pub struct House {
     pub events: mpsc::Sender<Event>,
     /// Taken by the event loop.
     pub waiting_events: Option<mpsc::Receiver<Event>>,
+    pub alerts: Alerts,
+    /// Taken by the herald.
+    pub waiting_news: Option<mpsc::Receiver<News>>,
     pub clock: Clock,
 }
 
@@ -88,6 +92,8 @@ impl House {
         let (logs, logs_aside) = open_logs(&state_dir, inbox_is_new)?;
         let turns = open_turns(settings, state_dir.path(), &plan)?;
         let waiting_events = Some(waiting_events);
+        let (alerts, waiting_news) = Alerts::new();
+        let waiting_news = Some(waiting_news);
         let clock = Clock::default();
         Ok(Self {
             setting,
@@ -106,6 +112,8 @@ impl House {
             turns,
             events,
             waiting_events,
+            alerts,
+            waiting_news,
             clock,
         })
     }

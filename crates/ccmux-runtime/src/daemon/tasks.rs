@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::DaemonError;
+use super::channel_news::ChannelNews;
 use super::house::House;
 use super::sink::InboxSink;
 use crate::agent::record::AgentRecord;
@@ -32,8 +33,9 @@ use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
 use crate::workers::clerk::Clerk;
+use crate::workers::herald::{Herald, News};
 use crate::workers::on_the_way::{OnTheWay, PutAway, TextOnTheWay};
-use crate::workers::speaker::{Speaker, alert};
+use crate::workers::speaker::Speaker;
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
 use crate::workers::witness::Witness;
@@ -80,7 +82,8 @@ fn queues() -> (Workers, Orders) {
 /// If a socket can't be bound.
 pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Running, DaemonError> {
     let tasks = TaskTracker::new();
-    tell_damage(house).await;
+    start_herald(house, &tasks);
+    tell_damage(house);
     let on_the_way = OnTheWay::default();
     let begin = what_was_left(house, &on_the_way).await;
     let recorder = Recorder::new(house.state_dir.path(), house.clock.now());
@@ -107,8 +110,14 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     Ok(Running { event_loop: tokio::spawn(event_loop.run()), tasks })
 }
 
+fn start_herald(house: &mut House, tasks: &TaskTracker) {
+    let Some(news) = house.waiting_news.take() else { return };
+    let (turns, inbox) = (house.turns.turns.clone(), house.inbox.inbox.clone());
+    tasks.spawn(Herald { news, events: house.events.clone(), turns, inbox }.run());
+}
+
 /// Databases and logs that had to be moved aside are no secret.
-async fn tell_damage(house: &House) {
+fn tell_damage(house: &House) {
     let databases = [&house.inbox.damaged, &house.turns.moved_aside];
     let databases = databases.into_iter().flatten().map(|path| {
         let path = path.display();
@@ -121,7 +130,7 @@ async fn tell_damage(house: &House) {
         )
     });
     for what in databases.chain(logs) {
-        alert(&house.turns.turns, &house.inbox.inbox, AlertKind::Damaged, None, Vec::new(), what).await;
+        house.alerts.raise(News::new(AlertKind::Damaged, what));
     }
 }
 
@@ -197,7 +206,15 @@ fn start_workers(
     tasks.spawn(typist.run());
     tasks.spawn(witness.run());
     tasks.spawn(
-        Speaker { orders: orders.speaker, events: house.events.clone(), turns, inbox, put_away }.run(),
+        Speaker {
+            orders: orders.speaker,
+            events: house.events.clone(),
+            turns,
+            inbox,
+            alerts: house.alerts.clone(),
+            put_away,
+        }
+        .run(),
     );
     tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
 }
@@ -230,14 +247,21 @@ fn start_intake(
     tasks: &TaskTracker,
     shutdown: &CancellationToken,
 ) -> watch::Receiver<Vec<ChannelStatus>> {
-    let sink = InboxSink { inbox: house.inbox.inbox.clone(), turns: house.turns.turns.clone() };
+    let sink = InboxSink { inbox: house.inbox.inbox.clone(), alerts: house.alerts.clone() };
     for channel in &house.inbox.partials {
         tokio::spawn(sink.clone().finish_partial(channel.clone()));
     }
     let registry =
         Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone());
     let channels = registry.channels();
+    let news = ChannelNews {
+        channels: channels.clone(),
+        first_look: registry.first_look(),
+        alerts: house.alerts.clone(),
+        shutdown: shutdown.clone(),
+    };
     tasks.spawn(registry.run());
+    tasks.spawn(news.run());
     channels
 }
 
@@ -255,8 +279,8 @@ fn start_mcp(
         door: house.mcp.0.clone(),
         bound,
         tools: Tools { outlets },
-        turns: house.turns.turns.clone(),
-        inbox: house.inbox.inbox.clone(),
+        alerts: house.alerts.clone(),
+        broadcast: house.turns.turns.broadcast().clone(),
         shutdown: shutdown.clone(),
     };
     tasks.spawn(server.run());

@@ -18,9 +18,8 @@ use super::door::Door;
 use super::guard::{self, Guard, HEALTH};
 use super::sse::{self, SseSessions};
 use super::tools::Tools;
-use crate::inbox::Inbox;
-use crate::turns::Turns;
-use crate::workers::speaker::alert;
+use crate::turns::broadcast::Broadcast;
+use crate::workers::herald::{Alerts, News};
 
 /// The largest body of a request.
 pub(super) const BODY_BYTES: usize = 2 * 1024 * 1024;
@@ -41,9 +40,9 @@ pub struct McpServer {
     /// What answers.
     pub tools: Tools,
     /// Whom to tell when the port is taken.
-    pub turns: Turns,
-    /// Knows nothing about it, but alerts go through it.
-    pub inbox: Inbox,
+    pub alerts: Alerts,
+    /// What `/events` gives.
+    pub broadcast: Broadcast,
     /// Ends it.
     pub shutdown: CancellationToken,
 }
@@ -62,7 +61,7 @@ impl McpServer {
                 Err(error) if told => tracing::debug!(event = "mcp.port_taken", %error),
                 Err(error) => {
                     told = true;
-                    self.tell(&error).await;
+                    self.tell(&error);
                 }
             }
             tokio::select! {
@@ -73,14 +72,14 @@ impl McpServer {
         }
     }
 
-    async fn tell(&self, error: &io::Error) {
+    fn tell(&self, error: &io::Error) {
         let port = self.door.address().unwrap_or_default();
         let what = format!(
             "Claude can't answer on channels: port {port} can't be bound ({error}); tried again every {} s; see mcp.port \
              (CCMUX_MCP_PORT)",
             RETRY.as_secs()
         );
-        alert(&self.turns, &self.inbox, AlertKind::McpDown, None, Vec::new(), what).await;
+        self.alerts.raise(News::new(AlertKind::McpDown, what));
     }
 
     /// Serves until shutdown, or until the listener fails.

@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ccmux_policy::effect::AlertKind;
 use ccmux_policy::event::Found;
 use ccmux_wire::id::{PromptId, Seq, SessionId};
 use ccmux_wire::output::{Alert, ReplyTo};
@@ -169,15 +168,8 @@ impl Turns {
     ///
     /// # Errors
     /// If it could not be stored.
-    pub async fn alert(
-        &self,
-        kind: AlertKind,
-        message: String,
-        session: Option<SessionId>,
-        messages: Vec<String>,
-    ) -> Result<Seq, TurnsError> {
+    pub async fn alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
         let turns = self.clone();
-        let alert = Alert { kind: kind.word().to_owned(), message, messages };
         blocking(move || turns.0.alert(alert, session)).await
     }
 
