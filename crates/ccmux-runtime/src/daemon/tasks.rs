@@ -32,6 +32,7 @@ use crate::terminal::{PaneNews, Terminal};
 use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
+use crate::turns::retention::Keeper;
 use crate::workers::clerk::Clerk;
 use crate::workers::herald::{Herald, News};
 use crate::workers::on_the_way::{OnTheWay, PutAway, TextOnTheWay};
@@ -97,6 +98,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let desk = desk(house, policy_status, agent_now, channels, &recorder, on_the_way);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
+    start_keeper(house, &tasks, shutdown);
     let event_loop = EventLoop {
         policy,
         begin,
@@ -114,6 +116,11 @@ fn start_herald(house: &mut House, tasks: &TaskTracker) {
     let Some(news) = house.waiting_news.take() else { return };
     let (turns, inbox) = (house.turns.turns.clone(), house.inbox.inbox.clone());
     tasks.spawn(Herald { news, events: house.events.clone(), turns, inbox }.run());
+}
+
+fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    let (turns, keep) = (house.turns.turns.clone(), house.setting.settings.keep());
+    tasks.spawn(Keeper { turns, keep, shutdown: shutdown.clone() }.run());
 }
 
 /// Databases and logs that had to be moved aside are no secret.

@@ -104,7 +104,9 @@ pub const KEYS: &[Key] = &[
     ),
     plain("limits.queue_messages", "most messages that wait; beyond that, writers wait"),
     plain("limits.queue_bytes", "most bytes that wait; beyond that, writers wait"),
-    plain("limits.subscriber_bytes", "a subscriber of output.sock that falls this far behind is let go"),
+    plain("limits.subscriber_bytes", "a subscriber that falls this far behind is let go"),
+    plain("retention.days", "turns and alerts older than this are forgotten; 0: never"),
+    plain("retention.bytes", "the oldest ones are forgotten when their database grows beyond this; 0: never"),
 ];
 
 /// The value at a key, in settings written as JSON.

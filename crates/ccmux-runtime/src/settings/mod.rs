@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::mcp_entry::Transport;
 use crate::outlet::OutletSettings;
+use crate::turns::store::Keep;
 
 pub use load::{Loaded, SettingsError, load};
 
@@ -63,6 +64,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// Sizes.
     pub limits: LimitSettings,
+    /// How long things are kept.
+    pub retention: RetentionSettings,
 }
 
 /// `[agent]`
@@ -165,6 +168,16 @@ pub struct LimitSettings {
     pub subscriber_bytes: u64,
 }
 
+/// `[retention]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSettings {
+    /// Days; 0: for ever.
+    pub days: u64,
+    /// Bytes of a database; 0: any.
+    pub bytes: u64,
+}
+
 impl Settings {
     /// The defaults of an instance (`None`: the plain one).
     pub fn defaults(instance: Option<&InstanceName>) -> Self {
@@ -204,6 +217,7 @@ impl Settings {
                 queue_bytes: 64 * 1024 * 1024,
                 subscriber_bytes: 8 * 1024 * 1024,
             },
+            retention: RetentionSettings { days: 30, bytes: 1024 * 1024 * 1024 },
         }
     }
 
@@ -225,6 +239,15 @@ impl Settings {
             wait: Duration::from_millis(millis(self.out.wait)),
             linger: Duration::from_millis(millis(self.out.linger)),
             finish: FINISH,
+        }
+    }
+
+    /// What is kept of turns and alerts.
+    pub fn keep(&self) -> Keep {
+        let seconds = i64::try_from(self.retention.days.saturating_mul(86_400)).unwrap_or(i64::MAX);
+        Keep {
+            seconds: Some(seconds).filter(|seconds| *seconds > 0),
+            bytes: Some(self.retention.bytes).filter(|bytes| *bytes > 0),
         }
     }
 

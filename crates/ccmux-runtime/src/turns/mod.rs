@@ -5,6 +5,7 @@
 //! | [`transcript`] | reads Claude Code's transcripts: turns, and the second witness of a delivery |
 //! | [`store`] | `turns.db`: every line that was published, and the cursors |
 //! | [`broadcast`] | `output.sock`: the lines to every subscriber |
+//! | [`retention`] | when old lines are forgotten |
 //! | [`sessions`] | what is remembered of a session between two orders |
 //!
 //! ```text
@@ -18,6 +19,7 @@
 //! hook it was: only orders about the owned session may come here.
 
 pub mod broadcast;
+pub mod retention;
 pub mod sessions;
 pub mod store;
 pub mod transcript;

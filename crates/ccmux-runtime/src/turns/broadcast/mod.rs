@@ -29,6 +29,7 @@ use ccmux_wire::id::Seq;
 use ccmux_wire::output::{Bye, Only, Wish};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -115,6 +116,8 @@ struct Shared {
     connected: AtomicUsize,
     most: usize,
     live: Mutex<Live>,
+    /// Bytes of all lines since the start.
+    published: watch::Sender<u64>,
 }
 
 /// There are as many subscribers as the daemon can bear.
@@ -131,7 +134,8 @@ struct Live {
 impl Shared {
     fn new(store: Arc<Store>, last_seq: Seq, limit: usize) -> Self {
         let live = Mutex::new(Live { last_seq, mailboxes: Vec::new() });
-        Self { store, limit, connected: AtomicUsize::new(0), most: most_subscribers(), live }
+        let (connected, published) = (AtomicUsize::new(0), watch::Sender::new(0));
+        Self { store, limit, connected, most: most_subscribers(), live, published }
     }
 }
 
@@ -146,6 +150,19 @@ impl Broadcast {
         let mut live = self.live();
         live.last_seq = line.seq();
         live.mailboxes.retain(|mailbox| mailbox.push(line));
+        drop(live);
+        self.0.published.send_modify(|bytes| *bytes += line.bytes().len() as u64);
+    }
+
+    /// Bytes of all lines that were published since the start.
+    pub(super) fn published_bytes(&self) -> u64 {
+        *self.0.published.borrow()
+    }
+
+    /// Returns once so many bytes were published.
+    pub(super) async fn published(&self, bytes: u64) {
+        // The sender is ours: it is there as long as we are.
+        let _ = self.0.published.subscribe().wait_for(|published| *published >= bytes).await;
     }
 
     /// How many are connected.
