@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::door::Door;
+use super::events::{self, Connection, Events};
 use super::guard::{self, Guard, HEALTH};
 use super::sse::{self, SseSessions};
 use super::tools::Tools;
@@ -87,10 +88,10 @@ impl McpServer {
         let Some(port) = self.door.port() else { return };
         tracing::info!(event = "mcp.listening", port, token = self.door.token().is_some());
         let guard = Guard { port, token: self.door.token().cloned() };
-        let router = router(guard, self.tools.clone(), self.shutdown.clone());
+        let router = router(guard, self.tools.clone(), self.broadcast.clone(), self.shutdown.clone());
         let stop = self.shutdown.clone();
-        let serving =
-            axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+        let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
+            .with_graceful_shutdown(async move { stop.cancelled().await });
         let late = async {
             self.shutdown.cancelled().await;
             sleep(ENDS_WITHIN).await;
@@ -108,12 +109,18 @@ impl McpServer {
 }
 
 /// All routes behind the guard. `shutdown` ends the streams, which would keep their connections open.
-pub(super) fn router(guard: Guard, tools: Tools, shutdown: CancellationToken) -> Router {
-    let sessions = SseSessions::new(tools.clone(), shutdown);
+pub(super) fn router(
+    guard: Guard,
+    tools: Tools,
+    broadcast: Broadcast,
+    shutdown: CancellationToken,
+) -> Router {
+    let sessions = SseSessions::new(tools.clone(), shutdown.clone());
     Router::new()
         .route("/sse", get(sse::open))
         .route("/messages", post(sse::message))
         .with_state(sessions)
+        .route("/events", get(events::open).with_state(Events { broadcast, shutdown }))
         .route_service("/mcp", streamable(tools))
         .route(HEALTH, get(async || "ok\n"))
         .layer(from_fn_with_state(Arc::new(guard), guard::check))

@@ -170,6 +170,12 @@ impl Broadcast {
         self.0.connected.load(Ordering::Relaxed)
     }
 
+    /// How many are not closed.
+    #[cfg(test)]
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.live().mailboxes.len()
+    }
+
     /// The number of the last line.
     pub fn last_seq(&self) -> Seq {
         self.live().last_seq
