@@ -6,6 +6,8 @@
 //! | [`house`] | a temporary directory with a home, a tmux server and a daemon; ends with everything in it |
 //! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
 //! | [`doors`] | FIFOs and subscribers of a house |
+//! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
+//! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`patience`] | waiting for a fact, with a limit |
@@ -25,9 +27,11 @@
 pub mod agent;
 pub mod binaries;
 pub mod claude;
+pub mod crowd;
 pub mod doors;
 pub mod house;
 pub mod human;
+pub mod listening;
 pub mod patience;
 
 pub use doors::Subscriber;
