@@ -7,15 +7,15 @@
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
 //! | [`replay`] | a timeline against the policy |
-//! | [`cargo`], [`tmux`] | the two programs that the commands need |
+//! | [`cargo`], [`programs`] | other programs that the commands need |
 
 mod cargo;
 mod check;
 mod demo;
+mod programs;
 mod replay;
 mod test;
 mod tidy;
-mod tmux;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ struct Arguments {
 enum Command {
     /// What CI runs: format, lints, tidy, tests
     Check,
-    /// Run every test, the end-to-end ones last; installs tmux if it is missing
+    /// Run every test, the end-to-end ones last; installs what they need: tmux, nc, socat, curl, python3
     Test {
         /// Passed on to the test programs: a name to filter by, `--nocapture`
         #[arg(last = true)]

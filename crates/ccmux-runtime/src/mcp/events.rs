@@ -154,9 +154,12 @@ impl Courier {
         }
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + self.patience(&end));
         self.deadline = Some(deadline);
+        let last_seq = self.feed.last_seq();
+        if end == End::TooSlow || self.too_slow {
+            tracing::info!(event = "subscriber.too_slow", %last_seq);
+        }
         if end == End::TooSlow {
-            let bye = Bye { bye: Over::TooSlow.to_string(), last_seq: self.feed.last_seq() };
-            tracing::info!(event = "subscriber.too_slow", last_seq = %bye.last_seq);
+            let bye = Bye { bye: Over::TooSlow.to_string(), last_seq };
             // The connection ends either way.
             let _ = self.give(named("bye", &bye)).await;
         }

@@ -58,10 +58,12 @@ enum WishLine {
 /// Why a connection ends.
 #[derive(Debug)]
 enum End {
-    /// The peer is gone, or didn't take its goodbye in time, or there is nothing to give.
+    /// The peer is gone, or there is nothing to give.
     Gone,
     /// It fell too far behind.
     TooSlow,
+    /// It took nothing until the deadline.
+    Stuck,
     /// The daemon stops.
     Shutdown,
 }
@@ -105,9 +107,11 @@ impl Subscriber {
             Err(end) => end,
             Ok(never) => match never {},
         };
-        if matches!(end, End::TooSlow) {
-            let last_seq = self.feed.last_seq();
+        let last_seq = self.feed.last_seq();
+        if matches!(end, End::TooSlow) || (matches!(end, End::Stuck) && self.feed.has_overflowed()) {
             tracing::info!(event = "subscriber.too_slow", %last_seq);
+        }
+        if matches!(end, End::TooSlow) {
             let bye = Bye { bye: Over::TooSlow.to_string(), last_seq };
             self.socket.say_goodbye(&bye).await;
         }
@@ -215,7 +219,7 @@ impl Socket {
                 self.deadline = Some(Instant::now() + FAREWELL);
                 Ok(())
             }
-            () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if !unlimited => Err(End::Gone),
+            () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if !unlimited => Err(End::Stuck),
         }
     }
 
