@@ -7,6 +7,8 @@
 //! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
 //! | [`doors`] | FIFOs and subscribers of a house |
 //! | [`inbox`] | what the inbox holds |
+//! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
+//! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
@@ -27,10 +29,12 @@
 pub mod agent;
 pub mod binaries;
 pub mod claude;
+pub mod crowd;
 pub mod doors;
 pub mod house;
 pub mod human;
 pub mod inbox;
+pub mod listening;
 pub mod patience;
 pub mod proof;
 

@@ -10,18 +10,18 @@
 //! | [`replay`] | a timeline against the policy |
 //! | [`fuzz`] | input that grows, against what must hold for any |
 //! | [`screen`] | a pane becomes a fixture of the screen rules |
-//! | [`cargo`], [`tmux`] | the two programs that the commands need |
+//! | [`cargo`], [`programs`] | other programs that the commands need |
 
 mod cargo;
 mod chaos;
 mod check;
 mod demo;
 mod fuzz;
+mod programs;
 mod replay;
 mod screen;
 mod test;
 mod tidy;
-mod tmux;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ struct Arguments {
 enum Command {
     /// What CI runs: format, lints, tidy, tests
     Check,
-    /// Run every test, the end-to-end ones last; installs tmux if it is missing
+    /// Run every test, the end-to-end ones last; installs what they need: tmux, nc, socat, curl, python3
     Test {
         /// Passed on to the test programs: a name to filter by, `--nocapture`
         #[arg(last = true)]

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, bail};
 
-use crate::{cargo, tmux};
+use crate::{cargo, programs};
 
 const END_TO_END: &str = "ccmux-tests";
 
@@ -36,7 +36,7 @@ pub fn run_end_to_end(arguments: &[String]) -> anyhow::Result<()> {
 }
 
 fn run_rounds(rounds: &[&[&str]], arguments: &[String]) -> anyhow::Result<()> {
-    tmux::ensure()?;
+    programs::ensure_all()?;
     cargo::run("build", &["--workspace", "--bins"])?;
     let (mut count, mut all_well) = (Count::default(), true);
     for packages in rounds {

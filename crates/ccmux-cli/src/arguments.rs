@@ -163,6 +163,10 @@ pub struct TailOptions {
     #[arg(long, value_name = "SEQ", value_parser = parse_seq)]
     pub since: Option<Seq>,
 
+    /// When the daemon goes, or lets go of us, wait for it and go on with the next line
+    #[arg(long)]
+    pub retry: bool,
+
     /// Print the lines as they come: JSON
     #[arg(long)]
     pub json: bool,

@@ -18,6 +18,9 @@ pub enum Failure {
     Refused(String),
     #[error("uncertain: {0}")]
     Uncertain(String),
+    /// The stream ended by the daemon's wish.
+    #[error("{0}")]
+    LetGo(String),
     #[error("daemon not reachable at {}: {why}: {remedy}", socket.display())]
     Unreachable { socket: PathBuf, why: String, remedy: &'static str },
     #[error("can't write the output: {0}")]
@@ -54,13 +57,18 @@ impl Failure {
         self.exit_code().into()
     }
 
+    /// Whether the same may be tried again.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::LetGo(_) | Self::TimedOut(_))
+    }
+
     fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Failed(_) | Self::Output(_) => 1,
+            Self::Failed(_) | Self::LetGo(_) | Self::Output(_) => 1,
             Self::TimedOut(_) => 3,
             Self::Refused(_) => 4,
             Self::Uncertain(_) => 5,

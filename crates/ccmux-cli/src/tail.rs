@@ -10,9 +10,12 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use ccmux_wire::control::{Reply, Request};
-use ccmux_wire::output::{AlertLine, Bye, Only, Turn, Wish};
+use ccmux_wire::id::Seq;
+use ccmux_wire::output::{AlertLine, Bye, Gap, GapLine, Only, Turn, Wish};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -24,37 +27,99 @@ use crate::paper::{Ink, Paper, harmless, time_of_day};
 /// How much of a tool's input is shown.
 const TOOL_INPUT_CHARS: usize = 100;
 
+/// With `--retry`: the first pause before the daemon is tried again; each is twice the one before,
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// up to this one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
 pub fn run(dir: &Path, options: &TailOptions) -> Result<(), Failure> {
-    let mut client = Client::connect(dir)?;
-    client.send(Request::Subscribe(wish(options)))?;
-    let (mut out, paper) = (io::stdout().lock(), Paper::stdout());
-    while let Some(line) = client.line(None)? {
-        let value: Value = serde_json::from_str(&line).map_err(Failure::of_nonsense)?;
-        match Line::read(&value)? {
+    let mut tail = Tail { dir, options, last: options.since, pause: FIRST_PAUSE };
+    let mut told = false;
+    loop {
+        let failure = match tail.follow() {
+            Ok(never) => match never {},
+            Err(failure) => failure,
+        };
+        if !options.retry || !failure.may_pass() {
+            return Err(failure);
+        }
+        if tail.pause == FIRST_PAUSE {
+            told = false;
+        }
+        if !std::mem::replace(&mut told, true) {
+            eprintln!("ccmux: {failure}; trying again");
+        }
+        sleep(tail.pause);
+        tail.pause = (tail.pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Where we are in the stream.
+struct Tail<'a> {
+    dir: &'a Path,
+    options: &'a TailOptions,
+    /// The last line that was shown, or left out.
+    last: Option<Seq>,
+    pause: Duration,
+}
+
+impl Tail<'_> {
+    /// Prints what comes until it ends.
+    fn follow(&mut self) -> Result<std::convert::Infallible, Failure> {
+        if self.options.retry && self.last.is_none() {
+            // Without a place to go on from, what is published while the daemon is lost would be missed.
+            let status = Client::ask(self.dir, Request::Status)?.reply.status;
+            self.last = Some(status.and_then(|status| status.last_seq).unwrap_or(Seq(0)));
+        }
+        let mut client = Client::connect(self.dir)?;
+        client.send(Request::Subscribe(self.wish()))?;
+        while let Some(line) = client.line(None)? {
+            self.show(&line)?;
+            self.pause = FIRST_PAUSE;
+        }
+        Err(client.hung_up())
+    }
+
+    fn show(&mut self, text: &str) -> Result<(), Failure> {
+        let value: Value = serde_json::from_str(text).map_err(Failure::of_nonsense)?;
+        let line = Line::read(&value)?;
+        let (mut out, paper) = (io::stdout().lock(), Paper::stdout());
+        match &line {
             Line::Done => {}
-            _ if options.json => out.write_all(line.as_bytes())?,
-            Line::Turn(turn) => out.write_all(turn_in_words(&turn, paper).as_bytes())?,
-            Line::Alert(alert) => out.write_all(alert_in_words(&alert, paper).as_bytes())?,
+            Line::Bye(bye) => {
+                // What we saw last counts: one that was turned away saw nothing of what the daemon sent last.
+                let last = *self.last.get_or_insert(bye.last_seq);
+                return Err(goodbye(&bye.bye, last));
+            }
+            _ if self.options.json => out.write_all(text.as_bytes())?,
+            Line::Turn(turn) => out.write_all(turn_in_words(turn, paper).as_bytes())?,
+            Line::Alert(alert) => out.write_all(alert_in_words(alert, paper).as_bytes())?,
+            Line::Gap(gap) => out.write_all(gap_in_words(*gap, paper).as_bytes())?,
             Line::Unknown => {}
         }
         out.flush()?;
+        self.last = line.reaches().or_else(|| value["seq"].as_u64().map(Seq)).or(self.last);
+        Ok(())
     }
-    Err(client.hung_up())
-}
 
-fn wish(options: &TailOptions) -> Wish {
-    let only = match (options.turns, options.alerts) {
-        (true, _) => Some(Only::Turns),
-        (_, true) => Some(Only::Alerts),
-        _ => None,
-    };
-    Wish { only, since: options.since }
+    fn wish(&self) -> Wish {
+        let only = match (self.options.turns, self.options.alerts) {
+            (true, _) => Some(Only::Turns),
+            (_, true) => Some(Only::Alerts),
+            _ => None,
+        };
+        Wish { only, since: self.last }
+    }
 }
 
 /// What the daemon may say to a subscriber.
 enum Line {
     Turn(Turn),
     Alert(AlertLine),
+    /// Lines that are no longer kept.
+    Gap(Gap),
+    /// The daemon lets go of us.
+    Bye(Bye),
     /// The subscription itself was taken.
     Done,
     /// Of a newer daemon.
@@ -70,8 +135,11 @@ impl Line {
         if says("alert") {
             return parse(value).map(Self::Alert);
         }
+        if says("gap") {
+            return parse(value).map(|line: GapLine| Self::Gap(line.gap));
+        }
         if says("bye") {
-            return Err(goodbye(&parse(value)?));
+            return parse(value).map(Self::Bye);
         }
         if !says("ok") {
             return Ok(Self::Unknown);
@@ -79,14 +147,33 @@ impl Line {
         let reply: Reply = parse(value)?;
         if reply.ok { Ok(Self::Done) } else { Err(Failure::of_reply(&reply)) }
     }
+
+    /// The number that the next connection begins after.
+    fn reaches(&self) -> Option<Seq> {
+        match self {
+            Self::Turn(turn) => Some(turn.seq),
+            Self::Alert(alert) => Some(alert.seq),
+            Self::Gap(gap) => Some(Seq(gap.before.0.saturating_sub(1))),
+            Self::Bye(_) | Self::Done | Self::Unknown => None,
+        }
+    }
 }
 
 fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
     serde_json::from_value(value.clone()).map_err(Failure::of_nonsense)
 }
 
-fn goodbye(bye: &Bye) -> Failure {
-    Failure::Failed(format!("the daemon closed: {}: go on with --since {}", bye.bye, bye.last_seq))
+fn goodbye(why: &str, last: Seq) -> Failure {
+    Failure::LetGo(format!("the daemon closed: {why}: go on with --since {last}"))
+}
+
+fn gap_in_words(gap: Gap, paper: Paper) -> String {
+    let what = if gap.before > gap.after {
+        format!("lines {} to {} are no longer kept", gap.after.0 + 1, gap.before.0.saturating_sub(1))
+    } else {
+        format!("the numbers began anew: there never was a line {}", gap.after)
+    };
+    paper.ink(Ink::Yellow, &what) + "\n\n"
 }
 
 fn turn_in_words(turn: &Turn, paper: Paper) -> String {
@@ -147,7 +234,8 @@ mod tests {
         match Line::read(&line).unwrap() {
             Line::Turn(turn) => turn_in_words(&turn, Paper::plain()),
             Line::Alert(alert) => alert_in_words(&alert, Paper::plain()),
-            Line::Done | Line::Unknown => String::new(),
+            Line::Gap(gap) => gap_in_words(gap, Paper::plain()),
+            Line::Bye(_) | Line::Done | Line::Unknown => String::new(),
         }
     }
 
@@ -180,6 +268,14 @@ mod tests {
         assert!(matches!(Line::read(&json!({"seq": 9, "ts": 0, "new": 1})), Ok(Line::Unknown)));
         assert!(matches!(Line::read(&json!({"ok": true})), Ok(Line::Done)));
         assert!(Line::read(&json!({"ok": false, "code": "not_allowed", "error": "no"})).is_err());
-        assert!(Line::read(&json!({"bye": "too slow", "last_seq": 3})).is_err());
+        assert!(matches!(Line::read(&json!({"bye": "too slow", "last_seq": 3})), Ok(Line::Bye(_))));
+    }
+
+    #[test]
+    fn a_gap_says_what_is_missing() {
+        let text = words(json!({"gap": {"after": 5, "before": 9}}));
+        assert_eq!(text, "lines 6 to 8 are no longer kept\n\n");
+        let text = words(json!({"gap": {"after": 500, "before": 3}}));
+        assert_eq!(text, "the numbers began anew: there never was a line 500\n\n");
     }
 }

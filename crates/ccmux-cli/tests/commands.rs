@@ -426,6 +426,41 @@ fn tail_says_where_to_go_on_when_it_was_too_slow() {
 }
 
 #[test]
+fn tail_retry_goes_on_after_the_last_line_until_a_failure_that_stays() {
+    let dir = runtime_dir();
+    let says: [(&str, Vec<Value>); 4] = [
+        ("status", vec![status()]),
+        ("subscribe", vec![turn(8, "before")]),
+        ("subscribe", vec![turn(9, "between"), json!({"bye": "too many subscribers", "last_seq": 99})]),
+        ("subscribe", vec![turn(10, "after"), json!({"ok": false, "code": "not_allowed", "error": "no"})]),
+    ];
+    let path = socket_in(&dir);
+    let daemon = thread::spawn(move || {
+        let mut since = Vec::new();
+        for (kind, lines) in says {
+            // The socket is another one each time, and for a while there is none.
+            let listener = UnixListener::bind(&path).unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            fs::remove_file(&path).unwrap();
+            let mut request = String::new();
+            BufReader::new(&stream).read_line(&mut request).unwrap();
+            let request: Value = serde_json::from_str(&request).unwrap();
+            assert_eq!(request["type"], kind);
+            since.push(request["since"].clone());
+            let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            stream.write_all(lines.as_bytes()).unwrap();
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
+        since
+    });
+    let ended = run(&mut ccmux(&dir, &["tail", "--retry", "--json"]));
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    let lines = [turn(8, "before"), turn(9, "between"), turn(10, "after")];
+    assert_eq!(ended.stdout, lines.map(|line| format!("{line}\n")).concat());
+    assert_eq!(daemon.join().unwrap(), [Value::Null, json!(7), json!(8), json!(9)]);
+}
+
+#[test]
 fn whoever_closes_the_pipe_hears_nothing_about_it() {
     let many: Vec<Value> = (0..5000).map(|seq| turn(seq, "some text")).collect();
     let daemon = daemon(&many, Then::HangsUp);

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
-    /// Claude asks for permission, or asks a question.
+    /// Claude asks for permission.
     PermissionRequest,
+    /// Claude, or a tool of its, asks a question.
+    Question,
     /// The API failed in a turn.
     Failure,
     /// The agent's process ended.
@@ -32,6 +34,12 @@ pub enum AlertKind {
     HooksSilent,
     /// What came on a channel can't be a message.
     Rejected,
+    /// A FIFO is a channel from now on.
+    ChannelOpened,
+    /// The FIFO of a channel is gone.
+    ChannelClosed,
+    /// What stands in a channel's place can't be one.
+    ChannelRefused,
     /// A database was damaged and moved aside.
     Damaged,
     /// The port of the HTTP server can't be bound: Claude can't answer.
@@ -43,6 +51,7 @@ impl AlertKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::PermissionRequest => "permission_request",
+            Self::Question => "question",
             Self::Failure => "failure",
             Self::AgentExited => "agent_exited",
             Self::AgentRestarted => "agent_restarted",
@@ -54,6 +63,9 @@ impl AlertKind {
             Self::UnknownScreen => "unknown_screen",
             Self::HooksSilent => "hooks_silent",
             Self::Rejected => "rejected",
+            Self::ChannelOpened => "channel_opened",
+            Self::ChannelClosed => "channel_closed",
+            Self::ChannelRefused => "channel_refused",
             Self::Damaged => "damaged",
             Self::McpDown => "mcp_down",
         }
@@ -186,6 +198,9 @@ pub enum Effect {
         /// Which messages it is about.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         messages: Vec<MessageId>,
+        /// The tool that Claude asks about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
         /// A sentence for people.
         message: String,
     },

@@ -62,12 +62,18 @@ pub struct AlertLine {
 }
 
 /// What an alert says: `kind` from the list in docs/PROTOCOL.md, and a sentence for people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     /// A word from the list in docs/PROTOCOL.md.
     pub kind: String,
     /// One sentence for people.
     pub message: String,
+    /// The tool that Claude asks about, of a `permission_request` or `question`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool: Option<String>,
+    /// The channel it is about, of `channel_*` and `rejected`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub channel: Option<ChannelName>,
     /// The messages it is about, by the ids their senders know.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub messages: Vec<String>,
@@ -76,13 +82,29 @@ pub struct Alert {
     pub screen: Option<String>,
 }
 
-/// The last line for a subscriber that fell too far behind.
+/// The last line for a subscriber that fell too far behind, or one too many.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bye {
     /// Why the daemon closes.
     pub bye: String,
     /// The last line that was sent whole.
     pub last_seq: Seq,
+}
+
+/// In the place of lines that a replay should have and that are no longer kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapLine {
+    /// Which.
+    pub gap: Gap,
+}
+
+/// Those between two numbers. `before` not above `after`: the numbers began anew, and `after` was never given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The number that was asked for, or the last one that was sent.
+    pub after: Seq,
+    /// The next one that follows.
+    pub before: Seq,
 }
 
 /// The one line that a subscriber may write.

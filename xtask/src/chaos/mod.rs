@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::{cargo, tmux};
+use crate::{cargo, programs};
 use ledger::Verdict;
 use stage::Stage;
 use storm::{Storm, Weather};
@@ -108,7 +108,7 @@ pub struct Arguments {
 
 /// Builds, storms, counts.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    tmux::ensure()?;
+    programs::ensure_tmux()?;
     let daemon = if arguments.sabotage { Some(build_saboteur()?) } else { None };
     let mut build = vec!["--bins"];
     build.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 
-use crate::{cargo, tmux};
+use crate::{cargo, programs};
 use narrator::Narrator;
 use stage::Stage;
 
@@ -34,7 +34,7 @@ fn go_on() -> anyhow::Result<()> {
 }
 
 pub fn run() -> anyhow::Result<()> {
-    tmux::ensure()?;
+    programs::ensure_tmux()?;
     let mut build = vec!["--release", "--bins"];
     build.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
     cargo::run("build", &build)?;

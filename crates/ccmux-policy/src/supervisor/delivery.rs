@@ -58,7 +58,9 @@ impl Supervisor {
                 Need::Look => self.order_look(Some(batch)),
                 Need::Enter => self.effects.push_back(Effect::PressEnter { batch }),
                 Need::Search => self.effects.push_back(Effect::FindInTranscript { batch }),
-                Need::TellStuck(why) => self.alert_about(AlertKind::Stuck, flight.messages(), why.to_owned()),
+                Need::TellStuck(why) => {
+                    self.alert_about(AlertKind::Stuck, flight.messages(), None, why.to_owned())
+                }
                 Need::Over(outcome) => {
                     self.flight_over(flight, outcome, now);
                     self.flight = self.found.pop_front();
@@ -77,7 +79,7 @@ impl Supervisor {
         if let Some(why) = flight.take_uncertain() {
             let reason = why.to_owned();
             self.effects.push_back(Effect::RecordUncertain { batch: flight.batch(), reason: reason.clone() });
-            self.alert_about(AlertKind::Uncertain, flight.messages(), reason);
+            self.alert_about(AlertKind::Uncertain, flight.messages(), None, reason);
         }
     }
 
@@ -130,7 +132,7 @@ impl Supervisor {
         for mut message in messages {
             if typed && alone && message.failures >= SPLIT_AFTER_FAILURES {
                 let reason = format!("given up after {} attempts", message.failures + 1);
-                self.alert_about(AlertKind::Failed, std::slice::from_ref(&message), reason.clone());
+                self.alert_about(AlertKind::Failed, std::slice::from_ref(&message), None, reason.clone());
                 self.effects.push_back(Effect::RecordFailed { message: message.id, reason });
                 continue;
             }
@@ -158,7 +160,7 @@ impl Supervisor {
             1 => "a message was not sent within its channel's ttl".to_owned(),
             many => format!("{many} messages were not sent within their channel's ttl"),
         };
-        self.alert_about(AlertKind::Expired, &expired, what);
+        self.alert_about(AlertKind::Expired, &expired, None, what);
     }
 
     pub(super) fn advance_queue(&mut self, now: Now) {

@@ -204,12 +204,18 @@ impl Supervisor {
     }
 
     fn alert(&mut self, kind: AlertKind, message: String) {
-        self.alert_about(kind, &[], message);
+        self.alert_about(kind, &[], None, message);
     }
 
-    fn alert_about(&mut self, kind: AlertKind, messages: &[Message], message: String) {
+    fn alert_about(&mut self, kind: AlertKind, messages: &[Message], tool: Option<String>, message: String) {
         let messages = messages.iter().map(|message| message.id).collect();
-        self.effects.push_back(Effect::Alert { kind, session: self.session.clone(), messages, message });
+        self.effects.push_back(Effect::Alert {
+            kind,
+            session: self.session.clone(),
+            messages,
+            tool,
+            message,
+        });
     }
 }
 

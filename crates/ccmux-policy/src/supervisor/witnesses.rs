@@ -121,7 +121,11 @@ impl Supervisor {
     }
 
     pub(super) fn dialog_opened(&mut self, tool: String, now: Now) {
-        self.alert(AlertKind::PermissionRequest, format!("Claude asks at the terminal ({tool})"));
+        let kind = match tool.as_str() {
+            "AskUserQuestion" | "Elicitation" => AlertKind::Question,
+            _ => AlertKind::PermissionRequest,
+        };
+        self.alert_about(kind, &[], Some(tool.clone()), format!("Claude asks at the terminal ({tool})"));
         self.evidence.hook_dialog(tool, now);
         self.taint_look();
     }

@@ -14,6 +14,9 @@ use serde_json::Value;
 use crate::turns::Turns;
 use crate::workers::on_the_way::OnTheWay;
 
+/// As much of a tool's name as anybody reads.
+const MAX_TOOL_CHARS: usize = 100;
+
 /// What hooks are turned into facts with.
 #[derive(Debug, Clone)]
 pub struct HookFront {
@@ -67,7 +70,7 @@ impl HookFront {
                 SessionFact::TurnEnded { prompt: prompt_of(frame), background: background_tasks(payload) }
             }
             "StopFailure" => SessionFact::TurnFailed { prompt: prompt_of(frame), error: word("error") },
-            "PermissionRequest" => SessionFact::DialogOpened { tool: word("tool_name") },
+            "PermissionRequest" => SessionFact::DialogOpened { tool: tool_name(&word("tool_name")) },
             "Elicitation" => SessionFact::DialogOpened { tool: "Elicitation".to_owned() },
             "SessionEnd" => SessionFact::Ended { reason: word("reason") },
             event => {
@@ -88,6 +91,11 @@ fn session_of(payload: &Value) -> Option<SessionId> {
 
 fn text<'a>(payload: &'a Value, key: &str) -> Option<&'a str> {
     payload.get(key)?.as_str()
+}
+
+/// Another program's tools may have any name: it goes to people and to the log, so it is short and harmless.
+fn tool_name(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(MAX_TOOL_CHARS).collect()
 }
 
 fn prompt_of(frame: &HookFrame) -> Option<PromptId> {
@@ -154,6 +162,19 @@ mod tests {
         assert_eq!(fact("SessionEnd.clear.json"), Some(SessionFact::Ended { reason: "clear".into() }));
         let elicitation = SessionFact::DialogOpened { tool: "Elicitation".into() };
         assert_eq!(fact("Elicitation.json"), Some(elicitation));
+    }
+
+    #[tokio::test]
+    async fn a_tools_name_is_short_and_harmless() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut frame = fixture("PermissionRequest.Bash.json");
+        frame.payload["tool_name"] = format!("mcp\u{1b}[2J\n{}", "x".repeat(1000)).into();
+        match front(folder.path()).event_of(&frame, Origin::Own) {
+            Some(Event::Session { fact: SessionFact::DialogOpened { tool }, .. }) => {
+                assert!(tool.starts_with("mcp[2Jxxx") && tool.len() == MAX_TOOL_CHARS, "{tool:?}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,8 +28,11 @@ use crate::terminal::Terminal;
 
 /// A hook's event must find room in the queue within that time; the hook itself gives up at 300 ms.
 const HOOK_WITHIN: Duration = Duration::from_millis(200);
-/// More at once are hung up on: descriptors are needed for tmux and for channels, too.
+/// More at once are hung up on: descriptors are needed for tmux and for channels, too. Subscribers are counted elsewhere.
 const MAX_CONNECTIONS: usize = 512;
+/// The first line must come within that time, and each line once it has begun: a connection that says nothing takes the
+/// place of one that would.
+const LINE_WITHIN: Duration = Duration::from_secs(30);
 /// After a failed accept (no descriptors left) this long nothing is accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -63,19 +66,20 @@ impl<T: Terminal> Control<T> {
     /// Runs until shutdown.
     pub async fn run(self) {
         let connections = TaskTracker::new();
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let stream = tokio::select! {
                 () = self.shutdown.cancelled() => break,
                 accepted = self.listener.accept() => accepted,
             };
             match stream {
-                Ok(_) if connections.len() >= MAX_CONNECTIONS => {
-                    tracing::warn!(event = "control.full", connections = connections.len());
-                }
-                Ok((stream, _)) => {
-                    let (desk, shutdown) = (Arc::clone(&self.desk), self.shutdown.clone());
-                    connections.spawn(serve(desk, stream, shutdown));
-                }
+                Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
+                    Ok(place) => {
+                        let (desk, shutdown) = (Arc::clone(&self.desk), self.shutdown.clone());
+                        connections.spawn(serve(desk, stream, place, shutdown));
+                    }
+                    Err(_) => tracing::warn!(event = "control.full", connections = MAX_CONNECTIONS),
+                },
                 Err(error) => {
                     tracing::warn!(event = "control.accept_failed", %error);
                     sleep(ACCEPT_PAUSE).await;
@@ -93,18 +97,25 @@ enum Answer {
     Stream(ccmux_wire::output::Wish),
 }
 
-async fn serve<T: Terminal>(desk: Arc<Desk<T>>, stream: UnixStream, shutdown: CancellationToken) {
+async fn serve<T: Terminal>(
+    desk: Arc<Desk<T>>,
+    stream: UnixStream,
+    place: OwnedSemaphorePermit,
+    shutdown: CancellationToken,
+) {
     let Ok(peer) = stream.peer_cred() else { return };
     if peer.uid() != Uid::effective().as_raw() {
         tracing::warn!(event = "control.refused", uid = peer.uid());
         return;
     }
     let mut stream = BufReader::new(stream);
+    let mut has_spoken = false;
     loop {
         let line = tokio::select! {
             () = shutdown.cancelled() => return,
-            line = read_line(&mut stream) => line,
+            line = next_line(&mut stream, has_spoken) => line,
         };
+        has_spoken = true;
         let Some(line) = line else { return };
         let answer = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -117,9 +128,24 @@ async fn serve<T: Terminal>(desk: Arc<Desk<T>>, stream: UnixStream, shutdown: Ca
                 }
             }
             Answer::Stream(wish) => {
+                drop(place);
                 let broadcast = desk.answers.turns.broadcast().clone();
                 return broadcast.subscribe(stream.into_inner(), Some(wish), shutdown).await;
             }
+        }
+    }
+}
+
+/// The next line, for which one that has spoken before may take any time to begin.
+async fn next_line(stream: &mut BufReader<UnixStream>, has_spoken: bool) -> Option<Vec<u8>> {
+    if has_spoken {
+        stream.fill_buf().await.ok()?;
+    }
+    match timeout(LINE_WITHIN, read_line(stream)).await {
+        Ok(line) => line,
+        Err(_elapsed) => {
+            tracing::info!(event = "control.idle", "a connection was hung up on: no whole line came in time");
+            None
         }
     }
 }
@@ -223,6 +249,40 @@ mod tests {
         assert!(code == Some(ErrorCode::BadVersion) && why.contains('9'), "{why}");
         let (code, why) = error_of(r#"{"v":1,"type":"explode"}"#);
         assert!(code == Some(ErrorCode::BadFrame) && why.contains("explode"), "{why}");
+    }
+
+    async fn lines_of(has_spoken: bool, say: &[(&[u8], u64)]) -> (Option<Vec<u8>>, Duration) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let say: Vec<(Vec<u8>, u64)> = say.iter().map(|(text, s)| (text.to_vec(), *s)).collect();
+        let speaker = tokio::spawn(async move {
+            for (text, pause_s) in say {
+                sleep(Duration::from_secs(pause_s)).await;
+                theirs.write_all(&text).await.unwrap();
+            }
+            sleep(Duration::from_secs(3600)).await;
+        });
+        let begin = tokio::time::Instant::now();
+        let line = next_line(&mut BufReader::new(ours), has_spoken).await;
+        speaker.abort();
+        (line, begin.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_says_nothing_or_only_half_a_line_is_hung_up_on() {
+        for said in [&[][..], &[(&b"{"[..], 20)], &[(b"a", 10), (b"b", 10), (b"c", 9)]] {
+            let (line, after) = lines_of(false, said).await;
+            assert_eq!((line, after.as_secs()), (None, 30), "{said:?}");
+        }
+        let (line, _) = lines_of(false, &[(b"{", 20), (b"}\n", 9)]).await;
+        assert_eq!(line.as_deref(), Some(&b"{}\n"[..]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_has_spoken_may_pause_between_lines() {
+        let (line, after) = lines_of(true, &[(b"{}\n", 3000)]).await;
+        assert_eq!((line.as_deref(), after.as_secs()), (Some(&b"{}\n"[..]), 3000));
+        let (line, after) = lines_of(true, &[(b"{", 3000)]).await;
+        assert_eq!((line, after.as_secs()), (None, 3030));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::screen::RuleBook;
 use crate::settings::{Settings, expand};
 use crate::tmux::{Tmux, TmuxSettings};
 use crate::turns::{self, Turns, TurnsSettings};
+use crate::workers::herald::{Alerts, News};
 
 /// How many events may wait for the loop.
 const EVENTS: usize = 4096;
@@ -60,6 +61,9 @@ pub struct House {
     pub events: mpsc::Sender<Event>,
     /// Taken by the event loop.
     pub waiting_events: Option<mpsc::Receiver<Event>>,
+    pub alerts: Alerts,
+    /// Taken by the herald.
+    pub waiting_news: Option<mpsc::Receiver<News>>,
     pub clock: Clock,
 }
 
@@ -90,6 +94,8 @@ impl House {
         let (logs, logs_aside) = open_logs(&state_dir, inbox_is_new)?;
         let turns = open_turns(settings, state_dir.path(), &plan)?;
         let waiting_events = Some(waiting_events);
+        let (alerts, waiting_news) = Alerts::new();
+        let waiting_news = Some(waiting_news);
         let clock = Clock::default();
         Ok(Self {
             setting,
@@ -108,6 +114,8 @@ impl House {
             turns,
             events,
             waiting_events,
+            alerts,
+            waiting_news,
             clock,
         })
     }

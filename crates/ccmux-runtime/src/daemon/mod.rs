@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`house`] | everything that is opened before the first task starts |
 //! | [`tasks`] | starts the tasks and gives each its world |
+//! | [`channel_news`] | tells of channels that come and go |
 //! | [`sink`] | the inbox as the place where FIFOs' bytes go |
 //!
 //! The caller brings settings, environment, binaries and the shutdown signal, so that tests need no signals.
 
+mod channel_news;
 mod house;
 mod sink;
 mod tasks;

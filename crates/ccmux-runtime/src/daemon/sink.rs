@@ -1,25 +1,33 @@
 //! The inbox as the place where FIFOs' bytes go. What it rejects is told to subscribers here.
 
+use std::time::Duration;
+
 use ccmux_policy::AlertKind;
 use ccmux_wire::channel::ChannelName;
+use tokio::time::Instant;
 
 use crate::inbox::{self, Inbox, InboxError};
 use crate::intake::{Ingested, Sink, SinkError};
-use crate::turns::Turns;
-use crate::workers::speaker::alert;
+use crate::workers::herald::{Alerts, News};
+
+/// Bytes that hold what can't be messages wait so long, all together, until that is told.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 /// The inbox, and whom to tell.
 #[derive(Debug, Clone)]
 pub struct InboxSink {
     pub inbox: Inbox,
-    pub turns: Turns,
+    pub alerts: Alerts,
 }
 
 impl InboxSink {
+    /// A flood of them waits for the herald, but a database that refuses holds up no channel for long.
     async fn tell(&self, ingested: inbox::Ingested) -> Ingested {
+        let deadline = Instant::now() + TOLD_WITHIN;
         for rejected in ingested.rejected {
             let what = format!("a message on {} was rejected: {}", rejected.channel, rejected.reason);
-            alert(&self.turns, &self.inbox, AlertKind::Rejected, None, Vec::new(), what).await;
+            let news = News::of_channel(AlertKind::Rejected, rejected.channel, what);
+            self.alerts.raise_until(deadline, news).await;
         }
         Ingested { pending: ingested.pending }
     }

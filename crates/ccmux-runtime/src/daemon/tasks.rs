@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::DaemonError;
+use super::channel_news::ChannelNews;
 use super::house::House;
 use super::sink::InboxSink;
 use crate::agent::record::AgentRecord;
@@ -31,9 +32,11 @@ use crate::terminal::{PaneNews, Terminal};
 use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
+use crate::turns::retention::Keeper;
 use crate::workers::clerk::Clerk;
+use crate::workers::herald::{Herald, News};
 use crate::workers::on_the_way::{NotUnderstood, OnTheWay, PutAway, TextOnTheWay};
-use crate::workers::speaker::{Speaker, alert};
+use crate::workers::speaker::Speaker;
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
 use crate::workers::witness::Witness;
@@ -80,7 +83,8 @@ fn queues() -> (Workers, Orders) {
 /// If a socket can't be bound.
 pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Running, DaemonError> {
     let tasks = TaskTracker::new();
-    tell_damage(house).await;
+    start_herald(house, &tasks);
+    tell_damage(house);
     let on_the_way = OnTheWay::default();
     let begin = what_was_left(house, &on_the_way).await;
     let recorder = Recorder::new(house.state_dir.path(), house.clock.now());
@@ -95,6 +99,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
+    start_keeper(house, &tasks, shutdown);
     let event_loop = EventLoop {
         policy,
         begin,
@@ -108,8 +113,19 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     Ok(Running { event_loop: tokio::spawn(event_loop.run()), tasks })
 }
 
+fn start_herald(house: &mut House, tasks: &TaskTracker) {
+    let Some(news) = house.waiting_news.take() else { return };
+    let (turns, inbox) = (house.turns.turns.clone(), house.inbox.inbox.clone());
+    tasks.spawn(Herald { news, events: house.events.clone(), turns, inbox }.run());
+}
+
+fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    let (turns, keep) = (house.turns.turns.clone(), house.setting.settings.keep());
+    tasks.spawn(Keeper { turns, keep, shutdown: shutdown.clone() }.run());
+}
+
 /// Databases and logs that had to be moved aside are no secret.
-async fn tell_damage(house: &House) {
+fn tell_damage(house: &House) {
     let databases = [&house.inbox.damaged, &house.turns.moved_aside];
     let databases = databases.into_iter().flatten().map(|path| {
         let path = path.display();
@@ -122,7 +138,7 @@ async fn tell_damage(house: &House) {
         )
     });
     for what in databases.chain(logs) {
-        alert(&house.turns.turns, &house.inbox.inbox, AlertKind::Damaged, None, Vec::new(), what).await;
+        house.alerts.raise(News::new(AlertKind::Damaged, what));
     }
 }
 
@@ -199,8 +215,18 @@ fn start_workers(
     tasks.spawn(clerk.run());
     tasks.spawn(typist.run());
     tasks.spawn(witness.run());
-    let events = house.events.clone();
-    tasks.spawn(Speaker { orders: orders.speaker, events, turns, inbox, put_away, not_understood }.run());
+    tasks.spawn(
+        Speaker {
+            orders: orders.speaker,
+            events: house.events.clone(),
+            turns,
+            inbox,
+            alerts: house.alerts.clone(),
+            put_away,
+            not_understood,
+        }
+        .run(),
+    );
     tasks.spawn(starter(house, orders.starter, agent, shutdown).run());
 }
 
@@ -228,23 +254,30 @@ fn starter(
 }
 
 fn start_intake(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) -> ChannelBoard {
-    let sink = InboxSink { inbox: house.inbox.inbox.clone(), turns: house.turns.turns.clone() };
+    let sink = InboxSink { inbox: house.inbox.inbox.clone(), alerts: house.alerts.clone() };
     let registry =
         Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
             .with_partials(house.inbox.partials.clone());
     let board = registry.board();
+    let news = ChannelNews {
+        channels: board.subscribe(),
+        first_look: registry.first_look(),
+        alerts: house.alerts.clone(),
+        shutdown: shutdown.clone(),
+    };
     tasks.spawn(registry.run());
+    tasks.spawn(news.run());
     board
 }
 
 /// Looks after the inbox's file, and tells what befalls it.
 fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &CancellationToken) {
     let Some(notices) = house.inbox.notices.take() else { return };
-    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
-    let caretaker = Caretaker { inbox: inbox.clone(), notices, shutdown: shutdown.clone() };
+    let alerts = house.alerts.clone();
+    let caretaker = Caretaker { inbox: house.inbox.inbox.clone(), notices, shutdown: shutdown.clone() };
     tasks.spawn(caretaker.run(move |notice| {
-        let (inbox, turns) = (inbox.clone(), turns.clone());
-        async move { alert(&turns, &inbox, AlertKind::Damaged, None, Vec::new(), notice).await }
+        let alerts = alerts.clone();
+        async move { alerts.raise(News::new(AlertKind::Damaged, notice)) }
     }));
 }
 
@@ -269,8 +302,8 @@ fn start_mcp(
         door: house.mcp.0.clone(),
         bound,
         tools: Tools { outlets },
-        turns: house.turns.turns.clone(),
-        inbox: house.inbox.inbox.clone(),
+        alerts: house.alerts.clone(),
+        broadcast: house.turns.turns.broadcast().clone(),
         shutdown: shutdown.clone(),
     };
     tasks.spawn(server.run());

@@ -52,6 +52,8 @@ pub struct Registry<S> {
     partials: Vec<ChannelName>,
     /// Whether logs of channels without a FIFO were taken up.
     leftovers_taken: bool,
+    /// Cancelled once the list of channels is complete for the first time.
+    first_look: CancellationToken,
     /// What was logged as refused.
     refused: HashSet<(String, FileId)>,
     /// The last trouble with the directory itself; logged when it changes.
@@ -80,6 +82,7 @@ impl<S: Sink> Registry<S> {
             adoption: Adoption::new(dir.path(), logs.clone()),
             partials: Vec::new(),
             leftovers_taken: false,
+            first_look: CancellationToken::new(),
             dir,
             sink,
             logs,
@@ -107,6 +110,11 @@ impl<S: Sink> Registry<S> {
         self.board.clone()
     }
 
+    /// Cancelled once the list is complete for the first time.
+    pub fn first_look(&self) -> CancellationToken {
+        self.first_look.clone()
+    }
+
     /// Looks whenever something changed, until shutdown; then drains every FIFO, at most 2 s.
     pub async fn run(mut self) {
         let mut watch = DirWatch::new(Watched::Names);
@@ -114,6 +122,7 @@ impl<S: Sink> Registry<S> {
         rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.look(&mut watch);
+            self.first_look.cancel();
             tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => break,

@@ -1,14 +1,16 @@
-//! The tools that Claude calls, over HTTP on 127.0.0.1.
+//! HTTP on 127.0.0.1: the tools that Claude calls, and the stream of turns and alerts.
 //!
 //! ```text
 //! POST /mcp                streamable HTTP, no sessions ─┐
-//! GET /sse, POST /messages MCP over server-sent events ──┴─► Guard ─► Tools ─► Outlets
+//! GET /sse, POST /messages MCP over server-sent events ──┼─► Guard ─┬─► Tools ─► Outlets
+//! GET /events              turns and alerts ─────────────┘          └─► Feed
 //! GET /healthz             ok
 //! ```
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`door`] | the port: binds it, remembers it, tells where it is |
+//! | [`events`] | turns and alerts as server-sent events |
 //! | [`guard`] | the one layer over all routes: Host, Origin, token |
 //! | [`sse`] | MCP over server-sent events, which rmcp has no server for |
 //! | [`tools`] | what the tools are called, and what they do |
@@ -18,6 +20,7 @@
 //! where the door is.
 
 pub mod door;
+pub mod events;
 pub mod guard;
 pub mod server;
 pub mod sse;

@@ -15,12 +15,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::door::Door;
+use super::events::{self, Connection, Events};
 use super::guard::{self, Guard, HEALTH};
 use super::sse::{self, SseSessions};
 use super::tools::Tools;
-use crate::inbox::Inbox;
-use crate::turns::Turns;
-use crate::workers::speaker::alert;
+use crate::turns::broadcast::Broadcast;
+use crate::workers::herald::{Alerts, News};
 
 /// The largest body of a request.
 pub(super) const BODY_BYTES: usize = 2 * 1024 * 1024;
@@ -41,9 +41,9 @@ pub struct McpServer {
     /// What answers.
     pub tools: Tools,
     /// Whom to tell when the port is taken.
-    pub turns: Turns,
-    /// Knows nothing about it, but alerts go through it.
-    pub inbox: Inbox,
+    pub alerts: Alerts,
+    /// What `/events` gives.
+    pub broadcast: Broadcast,
     /// Ends it.
     pub shutdown: CancellationToken,
 }
@@ -62,7 +62,7 @@ impl McpServer {
                 Err(error) if told => tracing::debug!(event = "mcp.port_taken", %error),
                 Err(error) => {
                     told = true;
-                    self.tell(&error).await;
+                    self.tell(&error);
                 }
             }
             tokio::select! {
@@ -73,14 +73,14 @@ impl McpServer {
         }
     }
 
-    async fn tell(&self, error: &io::Error) {
+    fn tell(&self, error: &io::Error) {
         let port = self.door.address().unwrap_or_default();
         let what = format!(
             "Claude can't answer on channels: port {port} can't be bound ({error}); tried again every {} s; see mcp.port \
              (CCMUX_MCP_PORT)",
             RETRY.as_secs()
         );
-        alert(&self.turns, &self.inbox, AlertKind::McpDown, None, Vec::new(), what).await;
+        self.alerts.raise(News::new(AlertKind::McpDown, what));
     }
 
     /// Serves until shutdown, or until the listener fails.
@@ -88,10 +88,10 @@ impl McpServer {
         let Some(port) = self.door.port() else { return };
         tracing::info!(event = "mcp.listening", port, token = self.door.token().is_some());
         let guard = Guard { port, token: self.door.token().cloned() };
-        let router = router(guard, self.tools.clone(), self.shutdown.clone());
+        let router = router(guard, self.tools.clone(), self.broadcast.clone(), self.shutdown.clone());
         let stop = self.shutdown.clone();
-        let serving =
-            axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+        let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
+            .with_graceful_shutdown(async move { stop.cancelled().await });
         let late = async {
             self.shutdown.cancelled().await;
             sleep(ENDS_WITHIN).await;
@@ -109,12 +109,18 @@ impl McpServer {
 }
 
 /// All routes behind the guard. `shutdown` ends the streams, which would keep their connections open.
-pub(super) fn router(guard: Guard, tools: Tools, shutdown: CancellationToken) -> Router {
-    let sessions = SseSessions::new(tools.clone(), shutdown);
+pub(super) fn router(
+    guard: Guard,
+    tools: Tools,
+    broadcast: Broadcast,
+    shutdown: CancellationToken,
+) -> Router {
+    let sessions = SseSessions::new(tools.clone(), shutdown.clone());
     Router::new()
         .route("/sse", get(sse::open))
         .route("/messages", post(sse::message))
         .with_state(sessions)
+        .route("/events", get(events::open).with_state(Events { broadcast, shutdown }))
         .route_service("/mcp", streamable(tools))
         .route(HEALTH, get(async || "ok\n"))
         .layer(from_fn_with_state(Arc::new(guard), guard::check))

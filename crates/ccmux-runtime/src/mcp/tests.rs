@@ -19,12 +19,14 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::door::Token;
+use super::events::Connection;
 use super::guard::{Guard, Refused};
 use super::server::router;
 use super::{Door, Tools};
 use crate::outlet::{OutletSettings, Outlets};
+use crate::turns::{Turns, TurnsSettings};
 
-const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
 // ---- the guard by itself ----
 
@@ -168,16 +170,17 @@ async fn a_chosen_port_that_is_taken_stays_the_address() {
 // ---- over the wire ----
 
 /// The server with a channel `test`, over whose FIFO a reader stands.
-struct Served {
+pub(super) struct Served {
     dir: tempfile::TempDir,
     port: u16,
     token: String,
-    shutdown: CancellationToken,
-    server: JoinHandle<()>,
+    pub(super) turns: Turns,
+    pub(super) shutdown: CancellationToken,
+    pub(super) server: JoinHandle<()>,
     _list: watch::Sender<Vec<ChannelStatus>>,
 }
 
-async fn served() -> Served {
+pub(super) async fn served() -> Served {
     let dir = tempfile::tempdir().unwrap();
     mkfifo(&dir.path().join("out.test"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     let channel = |name: &str, direction| ChannelStatus {
@@ -196,21 +199,23 @@ async fn served() -> Served {
     let port = door.port().unwrap();
     let guard = Guard { port, token: door.token().cloned() };
     let token = door.token().unwrap().value.to_string();
-    let router = router(guard, Tools { outlets }, shutdown.clone());
+    let settings = TurnsSettings { projects_dir: dir.path().join("projects"), subscriber_bytes: 1 << 20 };
+    let turns = Turns::open(dir.path(), settings).unwrap().turns;
+    let router = router(guard, Tools { outlets }, turns.broadcast().clone(), shutdown.clone());
     let stop = shutdown.clone();
     let server = tokio::spawn(async move {
-        let serving =
-            axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+        let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
+            .with_graceful_shutdown(async move { stop.cancelled().await });
         serving.await.unwrap();
     });
-    Served { dir, port, token, shutdown, server, _list: list }
+    Served { dir, port, token, turns, shutdown, server, _list: list }
 }
 
 /// Status and body.
-type Answer = (u16, String);
+pub(super) type Answer = (u16, String);
 
 impl Served {
-    fn head(&self, method: &str, path: &str, body: Option<&str>) -> String {
+    pub(super) fn head(&self, method: &str, path: &str, body: Option<&str>) -> String {
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\n\
              Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
@@ -222,7 +227,7 @@ impl Served {
         head
     }
 
-    async fn ask_raw(&self, head: &str, body: &str) -> Answer {
+    pub(super) async fn ask_raw(&self, head: &str, body: &str) -> Answer {
         let asking = async {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
             let request = format!("{head}Connection: close\r\n\r\n{body}");
@@ -237,12 +242,19 @@ impl Served {
         (head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0), body.to_owned())
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(super) async fn get(&self, path: &str) -> Answer {
         self.ask_raw(&self.head("GET", path, None), "").await
     }
 
     async fn post(&self, path: &str, body: &str) -> Answer {
         self.ask_raw(&self.head("POST", path, Some(body)), body).await
+    }
+
+    /// A connection on which that was asked.
+    pub(super) async fn ask_and_stay(&self, head: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+        stream
     }
 
     /// A JSON-RPC request over `/mcp`.
@@ -288,6 +300,7 @@ async fn every_route_but_healthz_is_guarded() {
     for path in [
         "/mcp",
         "/sse",
+        "/events",
         "/messages?session_id=x",
         "/",
         "/nowhere",

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::mcp_entry::Transport;
 use crate::inbox::Channels;
 use crate::outlet::{OutletPolicy, OutletSettings};
+use crate::turns::store::Keep;
 
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
@@ -260,6 +261,15 @@ impl Settings {
     /// What is particular about outgoing channels.
     pub fn outlet_policies(&self) -> BTreeMap<ChannelName, OutletPolicy> {
         self.channels.iter().map(|(name, channel)| (name.clone(), channel.outlet_policy())).collect()
+    }
+
+    /// What is kept of turns and alerts.
+    pub fn keep(&self) -> Keep {
+        let seconds = i64::try_from(self.retention.days.saturating_mul(86_400)).unwrap_or(i64::MAX);
+        Keep {
+            seconds: Some(seconds).filter(|seconds| *seconds > 0),
+            bytes: Some(self.retention.bytes).filter(|bytes| *bytes > 0),
+        }
     }
 
     /// Silence of the pane that calls for a look.

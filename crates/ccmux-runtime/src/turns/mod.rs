@@ -5,6 +5,7 @@
 //! | [`transcript`] | reads Claude Code's transcripts: turns, and the second witness of a delivery |
 //! | [`store`] | `turns.db`: every line that was published, and the cursors |
 //! | [`broadcast`] | `output.sock`: the lines to every subscriber |
+//! | [`retention`] | when old lines are forgotten |
 //! | [`sessions`] | what is remembered of a session between two orders |
 //! | [`publish`] | an order → what is read, stored and sent |
 //! | [`offer`] | turns that somebody else shows us, published if the transcript does not have them |
@@ -22,6 +23,7 @@
 pub mod broadcast;
 mod offer;
 mod publish;
+pub mod retention;
 pub mod sessions;
 pub mod store;
 pub mod transcript;
@@ -31,7 +33,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ccmux_policy::effect::AlertKind;
 use ccmux_policy::event::Found;
 use ccmux_wire::id::{PromptId, Seq, SessionId};
 use ccmux_wire::output::{Alert, ReplyTo};
@@ -200,33 +201,7 @@ impl Turns {
     ///
     /// # Errors
     /// If it could not be stored.
-    pub async fn alert(
-        &self,
-        kind: AlertKind,
-        message: String,
-        session: Option<SessionId>,
-        messages: Vec<String>,
-    ) -> Result<Seq, TurnsError> {
-        self.publish_alert(Alert { kind: kind.word().to_owned(), message, messages, screen: None }, session)
-            .await
-    }
-
-    /// Publishes an alert with what the agent's terminal shows.
-    ///
-    /// # Errors
-    /// If it could not be stored.
-    pub async fn alert_with_screen(
-        &self,
-        kind: AlertKind,
-        message: String,
-        session: Option<SessionId>,
-        screen: String,
-    ) -> Result<Seq, TurnsError> {
-        let (kind, messages, screen) = (kind.word().to_owned(), Vec::new(), Some(screen));
-        self.publish_alert(Alert { kind, message, messages, screen }, session).await
-    }
-
-    async fn publish_alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
+    pub async fn alert(&self, alert: Alert, session: Option<SessionId>) -> Result<Seq, TurnsError> {
         let turns = self.clone();
         blocking(move || turns.0.alert(alert, session)).await
     }

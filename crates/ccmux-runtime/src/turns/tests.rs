@@ -393,9 +393,10 @@ async fn sessions_do_not_wait_for_each_other() {
 async fn alerts_and_turns_share_one_sequence() {
     let house = House::new();
     let turns = house.open();
-    let ids = vec!["m1".to_owned()];
     let session = Some(house.session.clone());
-    assert_eq!(turns.alert(AlertKind::Stuck, "look".into(), session, ids).await.unwrap(), Seq(1));
+    let messages = vec!["m1".to_owned()];
+    let alert = Alert { kind: "stuck".into(), message: "look".into(), messages, ..Alert::default() };
+    assert_eq!(turns.alert(alert, session).await.unwrap(), Seq(1));
     house.append(&[user("P"), says("hi")]);
     house.stop(&turns, "P", Some("hi"));
     assert_eq!(house.publish(&turns, "P").await, Some(2));

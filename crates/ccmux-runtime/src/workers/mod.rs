@@ -5,12 +5,13 @@
 //! | [`clerk`] | Inject (records it first), Record… | — |
 //! | [`typist`] | Look, Inject (types it), PressEnter | ScreenSeen, Pasted, EnterPressed, ... |
 //! | [`witness`] | FindInTranscript | TranscriptSearched |
-//! | [`speaker`] | PublishTurn, Alert | TurnPublished |
+//! | [`speaker`] | PublishTurn, Alert (the herald tells it) | TurnPublished |
 //! | [`starter`] | StartAgent, BindSession | AgentStarted, AgentExited, StateFileRead, ... |
 //!
-//! [`on_the_way`] holds the texts of batches between paste and receipt: what looks, searches and hooks compare with.
+//! [`herald`] tells alerts, whoever raises them. [`on_the_way`] holds the texts of batches between paste and receipt: what looks, searches and hooks compare with.
 
 pub mod clerk;
+pub mod herald;
 pub mod on_the_way;
 pub mod speaker;
 pub mod starter;

@@ -1,4 +1,4 @@
-//! Publishes turns and alerts. A turn that waits for its transcript holds up later turns, never an alert.
+//! Publishes turns, and has alerts told. A turn that waits for its transcript holds up later turns, never an alert.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -8,6 +8,7 @@ use ccmux_wire::id::{MessageId, PromptId, Seq, SessionId};
 use ccmux_wire::receipt::MessageState;
 use tokio::sync::mpsc;
 
+use super::herald::{Alerts, News};
 use super::on_the_way::{NotUnderstood, PutAway};
 use crate::inbox::{Inbox, InboxError, passes, stopped, until_done};
 use crate::turns::store::StoreError;
@@ -27,6 +28,8 @@ pub struct Speaker {
     pub turns: Turns,
     /// Knows the messages.
     pub inbox: Inbox,
+    /// Tells alerts.
+    pub alerts: Alerts,
     /// The text of a draft that is put away.
     pub put_away: PutAway,
     /// The screen that an alert is about.
@@ -51,10 +54,7 @@ impl Speaker {
                     let order = TurnOrder { session, prompt, in_reply_to: Vec::new(), interrupted, until };
                     drop(turn_orders.send(Waiting { order, in_reply_to, answers }));
                 }
-                other => tokio::select! {
-                    () = self.say(other) => {}
-                    () = stopped(&self.events) => break,
-                },
+                other => self.say(other),
             }
         }
         drop(turn_orders);
@@ -71,20 +71,15 @@ impl Speaker {
         (mark.offset > 0).then_some(mark.offset)
     }
 
-    async fn say(&self, order: Effect) {
+    fn say(&self, order: Effect) {
         match order {
-            Effect::Alert { kind: kind @ AlertKind::UnknownScreen, session, message, .. } => {
-                tracing::warn!(event = "alert", kind = kind.word(), %message);
-                let screen = self.not_understood.screen();
-                let alerted = self.turns.alert_with_screen(kind, message, session, screen).await;
-                note_failure(kind, alerted);
-            }
-            Effect::Alert { kind, session, messages, message } => {
-                alert(&self.turns, &self.inbox, kind, session, messages, message).await;
+            Effect::Alert { kind, session, messages, tool, message } => {
+                let screen = (kind == AlertKind::UnknownScreen).then(|| self.not_understood.screen());
+                self.alerts.raise(News { session, messages, tool, screen, ..News::new(kind, message) });
             }
             Effect::TellDraftLost => {
                 let what = format!("a draft that was put away did not come back: {}", self.put_away.text());
-                tell(&self.turns, &self.inbox, AlertKind::Stuck, None, Vec::new(), what).await;
+                self.alerts.raise_in_silence(News::new(AlertKind::Stuck, what));
             }
             Effect::Note { note: Note::OnlyMouse } => tracing::info!(event = "human.only_mouse"),
             Effect::Note { note: Note::Dispute(what) } => {
@@ -92,41 +87,6 @@ impl Speaker {
             }
             _ => {}
         }
-    }
-}
-
-/// Stores and broadcasts an alert, with the ids that the messages' senders know.
-pub async fn alert(
-    turns: &Turns,
-    inbox: &Inbox,
-    kind: AlertKind,
-    session: Option<SessionId>,
-    messages: Vec<MessageId>,
-    message: String,
-) {
-    tracing::warn!(event = "alert", kind = kind.word(), %message);
-    tell(turns, inbox, kind, session, messages, message).await;
-}
-
-/// Like [`alert`], for what must not be in the log: it holds somebody's text.
-async fn tell(
-    turns: &Turns,
-    inbox: &Inbox,
-    kind: AlertKind,
-    session: Option<SessionId>,
-    messages: Vec<MessageId>,
-    message: String,
-) {
-    let ids = match inbox.reply_to(messages).await {
-        Ok(senders) => senders.into_iter().map(|sender| sender.id).collect(),
-        Err(_) => Vec::new(),
-    };
-    note_failure(kind, turns.alert(kind, message, session, ids).await);
-}
-
-fn note_failure(kind: AlertKind, alerted: Result<Seq, TurnsError>) {
-    if let Err(error) = alerted {
-        tracing::error!(event = "alert.failed", kind = kind.word(), %error);
     }
 }
 
@@ -219,7 +179,7 @@ impl Publisher {
 }
 
 /// The database's trouble; a transcript's does not pass.
-fn is_store(error: &TurnsError) -> bool {
+pub(super) fn is_store(error: &TurnsError) -> bool {
     matches!(error, TurnsError::Store(StoreError::Sqlite { source, .. }) if passes(source))
 }
 

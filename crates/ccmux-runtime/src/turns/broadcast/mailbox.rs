@@ -1,5 +1,10 @@
 //! What one subscriber has still to be sent.
 //!
+//! ```text
+//! Counting   a replay runs: the store has the lines, so only their bytes are counted, since the subscriber last took any
+//! Storing    live: the lines wait here
+//! ```
+//!
 //! The front line is the one that is being written; it doesn't count as being behind, so a line of any size reaches a
 //! subscriber that reads. When the others exceed the limit all are dropped and the mailbox is closed for ever.
 
@@ -15,16 +20,25 @@ use super::Line;
 #[derive(Debug)]
 pub(super) struct Mailbox {
     only: Option<Only>,
+    limit: usize,
     queue: Mutex<Queue>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
+    mode: Mode,
     lines: VecDeque<Line>,
-    /// Bytes of all lines but the front one.
+    /// Bytes of all lines but the front one; while counting: of those that went by since the last progress.
     behind: usize,
-    overflowed: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Counting,
+    Storing,
+    Overflowed,
 }
 
 /// What the writer finds.
@@ -39,28 +53,34 @@ pub(super) enum Front {
 }
 
 impl Mailbox {
-    pub(super) fn new(only: Option<Only>) -> Self {
-        Self { only, queue: Mutex::default(), changed: Notify::new() }
+    /// One that counts.
+    pub(super) fn new(only: Option<Only>, limit: usize) -> Self {
+        Self { only, limit, queue: Mutex::default(), changed: Notify::new() }
     }
 
     /// Adds a line if it is wanted; false if the mailbox is closed (now or before).
-    pub(super) fn push(&self, line: &Line, limit: usize) -> bool {
+    pub(super) fn push(&self, line: &Line) -> bool {
         if !line.is_wanted(self.only) {
             return true;
         }
         let mut queue = self.queue();
-        queue.push(line, limit);
-        let open = !queue.overflowed;
+        queue.push(line, self.limit);
+        let open = queue.mode != Mode::Overflowed;
         drop(queue);
         self.changed.notify_one();
         open
+    }
+
+    /// The replay is over: what is published from now on waits here.
+    pub(super) fn store(&self) {
+        *self.queue() = Queue { mode: Mode::Storing, ..Queue::default() };
     }
 
     pub(super) fn front(&self) -> Front {
         let queue = self.queue();
         match queue.lines.front() {
             Some(line) => Front::Line(line.clone()),
-            None if queue.overflowed => Front::Overflowed,
+            None if queue.mode == Mode::Overflowed => Front::Overflowed,
             None => Front::Empty,
         }
     }
@@ -77,8 +97,21 @@ impl Mailbox {
         }
     }
 
+    /// A replay is slow by nature: only one that takes nothing at all falls behind.
+    pub(super) fn progressed(&self) {
+        let mut queue = self.queue();
+        if queue.mode == Mode::Counting {
+            queue.behind = 0;
+        }
+    }
+
     pub(super) fn has_overflowed(&self) -> bool {
-        self.queue().overflowed
+        let queue = self.queue();
+        match queue.mode {
+            Mode::Overflowed => true,
+            Mode::Counting => queue.behind > self.limit,
+            Mode::Storing => false,
+        }
     }
 
     /// Something was pushed since the last call.
@@ -94,17 +127,18 @@ impl Mailbox {
 impl Queue {
     fn push(&mut self, line: &Line, limit: usize) {
         let length = line.bytes().len();
-        if self.overflowed {
-            return;
-        }
-        if !self.lines.is_empty() {
-            if self.behind > 0 && self.behind + length > limit {
-                *self = Self { overflowed: true, ..Self::default() };
-                return;
+        match self.mode {
+            Mode::Overflowed => {}
+            Mode::Counting => self.behind = self.behind.saturating_add(length),
+            Mode::Storing if self.lines.is_empty() => self.lines.push_back(line.clone()),
+            Mode::Storing if self.behind > 0 && self.behind + length > limit => {
+                *self = Self { mode: Mode::Overflowed, ..Self::default() };
             }
-            self.behind += length;
+            Mode::Storing => {
+                self.behind += length;
+                self.lines.push_back(line.clone());
+            }
         }
-        self.lines.push_back(line.clone());
     }
 }
 
@@ -119,23 +153,29 @@ mod tests {
         Line::new(Seq(seq), LineKind::Turn, "x".repeat(length))
     }
 
+    fn storing(only: Option<Only>) -> Mailbox {
+        let mailbox = Mailbox::new(only, 100);
+        mailbox.store();
+        mailbox
+    }
+
     #[test]
     fn the_line_being_written_does_not_count() {
-        let mailbox = Mailbox::new(None);
-        assert!(mailbox.push(&line(1, 1000), 100));
-        assert!(mailbox.push(&line(2, 60), 100));
-        assert!(mailbox.push(&line(3, 40), 100));
-        assert!(!mailbox.push(&line(4, 1), 100));
+        let mailbox = storing(None);
+        assert!(mailbox.push(&line(1, 1000)));
+        assert!(mailbox.push(&line(2, 60)));
+        assert!(mailbox.push(&line(3, 40)));
+        assert!(!mailbox.push(&line(4, 1)));
         assert!(matches!(mailbox.front(), Front::Overflowed));
-        assert!(!mailbox.push(&line(5, 1), 100));
+        assert!(!mailbox.push(&line(5, 1)));
     }
 
     #[test]
     fn what_is_taken_makes_room() {
-        let mailbox = Mailbox::new(None);
+        let mailbox = storing(None);
         for seq in 1..1000 {
-            assert!(mailbox.push(&line(seq, 60), 100));
-            assert!(mailbox.push(&line(seq, 60), 100));
+            assert!(mailbox.push(&line(seq, 60)));
+            assert!(mailbox.push(&line(seq, 60)));
             mailbox.pop();
             mailbox.pop();
         }
@@ -145,10 +185,24 @@ mod tests {
 
     #[test]
     fn lines_that_are_not_wanted_take_no_room() {
-        let mailbox = Mailbox::new(Some(Only::Alerts));
+        let mailbox = storing(Some(Only::Alerts));
         for seq in 0..100 {
-            assert!(mailbox.push(&line(seq, 60), 100));
+            assert!(mailbox.push(&line(seq, 60)));
         }
         assert!(matches!(mailbox.front(), Front::Empty));
+    }
+
+    #[test]
+    fn during_a_replay_nothing_is_stored_and_who_takes_nothing_falls_behind() {
+        let mailbox = Mailbox::new(None, 100);
+        for seq in 0..9 {
+            assert!(mailbox.push(&line(seq, 60)));
+            mailbox.progressed();
+        }
+        assert!(mailbox.push(&line(10, 60)) && !mailbox.has_overflowed());
+        assert!(mailbox.push(&line(11, 60)) && mailbox.has_overflowed());
+        assert!(matches!(mailbox.front(), Front::Empty));
+        mailbox.store();
+        assert!(!mailbox.has_overflowed());
     }
 }

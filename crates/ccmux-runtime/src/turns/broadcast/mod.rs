@@ -9,12 +9,14 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`mailbox`] | what one subscriber has still to be sent, bounded by bytes |
+//! | [`feed`] | the lines of one subscriber in order: replay, then live; also behind `/events` |
 //! | [`subscriber`] | the task that writes to one socket |
 //! | [`hang_up`] | notices that a peer is gone without writing to it |
 //!
 //! A line is one piece of memory that all mailboxes share. Publishing takes a lock for as long as it takes to push into
 //! the mailboxes and never waits for a socket. Knows no transcript.
 
+pub(crate) mod feed;
 mod hang_up;
 mod mailbox;
 mod subscriber;
@@ -24,17 +26,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccmux_wire::id::Seq;
-use ccmux_wire::output::{Only, Wish};
+use ccmux_wire::output::{Bye, Only, Wish};
+use rustix::process::{Resource, getrlimit};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::feed::Feed;
 use self::mailbox::Mailbox;
 use self::subscriber::Subscriber;
 use super::store::Store;
 
 /// How long subscribers may take at shutdown to be sent what they have coming.
-const FAREWELL: Duration = Duration::from_millis(500);
+pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long one that is too slow may take for the rest of its line and the goodbye.
+pub(crate) const BYE_WAIT: Duration = Duration::from_secs(5);
+
+/// The most subscribers at once, whatever the system allows: beyond, one has another purpose than to read.
+const MOST_SUBSCRIBERS: u64 = 4096;
+
+/// A subscriber takes two descriptors, and subscribers get half of all: channels, hooks and tmux need theirs.
+const DESCRIPTORS_EACH: u64 = 4;
 
 /// Pause after the system refused to accept (out of descriptors): it would refuse again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -99,8 +114,16 @@ struct Shared {
     /// A mailbox that falls so many bytes behind overflows.
     limit: usize,
     connected: AtomicUsize,
+    most: usize,
     live: Mutex<Live>,
+    /// Bytes of all lines since the start.
+    published: watch::Sender<u64>,
 }
+
+/// There are as many subscribers as the daemon can bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many subscribers")]
+pub struct TooMany;
 
 #[derive(Debug)]
 struct Live {
@@ -108,23 +131,49 @@ struct Live {
     mailboxes: Vec<Arc<Mailbox>>,
 }
 
+impl Shared {
+    fn new(store: Arc<Store>, last_seq: Seq, limit: usize) -> Self {
+        let live = Mutex::new(Live { last_seq, mailboxes: Vec::new() });
+        let (connected, published) = (AtomicUsize::new(0), watch::Sender::new(0));
+        Self { store, limit, connected, most: most_subscribers(), live, published }
+    }
+}
+
 impl Broadcast {
     /// Goes on after `last_seq`; replays come from `store`.
     pub fn new(store: Arc<Store>, last_seq: Seq, limit: usize) -> Self {
-        let live = Mutex::new(Live { last_seq, mailboxes: Vec::new() });
-        Self(Arc::new(Shared { store, limit, connected: AtomicUsize::new(0), live }))
+        Self(Arc::new(Shared::new(store, last_seq, limit)))
     }
 
     /// Gives a line to every subscriber. The line is in the store already, and numbers only grow. Never blocks.
     pub fn publish(&self, line: &Line) {
         let mut live = self.live();
         live.last_seq = line.seq();
-        live.mailboxes.retain(|mailbox| mailbox.push(line, self.0.limit));
+        live.mailboxes.retain(|mailbox| mailbox.push(line));
+        drop(live);
+        self.0.published.send_modify(|bytes| *bytes += line.bytes().len() as u64);
+    }
+
+    /// Bytes of all lines that were published since the start.
+    pub(super) fn published_bytes(&self) -> u64 {
+        *self.0.published.borrow()
+    }
+
+    /// Returns once so many bytes were published.
+    pub(super) async fn published(&self, bytes: u64) {
+        // The sender is ours: it is there as long as we are.
+        let _ = self.0.published.subscribe().wait_for(|published| *published >= bytes).await;
     }
 
     /// How many are connected.
     pub fn subscribers(&self) -> usize {
         self.0.connected.load(Ordering::Relaxed)
+    }
+
+    /// How many are not closed.
+    #[cfg(test)]
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.live().mailboxes.len()
     }
 
     /// The number of the last line.
@@ -134,20 +183,50 @@ impl Broadcast {
 
     /// Serves one connection until it ends. Without a wish it may still write one.
     pub async fn subscribe(&self, stream: UnixStream, wish: Option<Wish>, shutdown: CancellationToken) {
-        self.0.connected.fetch_add(1, Ordering::Relaxed);
-        let _connected = Connected(&self.0.connected);
-        match Subscriber::new(self.clone(), stream, wish, shutdown) {
+        let feed = match self.feed() {
+            Ok(feed) => feed,
+            Err(too_many) => return self.turn_away(&stream, too_many).await,
+        };
+        match Subscriber::new(feed, stream, wish, shutdown) {
             Ok(subscriber) => subscriber.run().await,
             Err(error) => tracing::warn!(event = "subscriber.refused", %error),
         }
     }
 
-    /// Makes the mailbox live, unless lines behind `sent` were published already: those are in the store.
-    fn attach(&self, mailbox: &Arc<Mailbox>, sent: Seq) -> bool {
+    /// The lines for one more subscriber, from this moment on.
+    pub(crate) fn feed(&self) -> Result<Feed, TooMany> {
+        let counted = Counted(self.clone());
+        if self.0.connected.fetch_add(1, Ordering::Relaxed) >= self.0.most {
+            tracing::warn!(event = "subscriber.refused", why = %TooMany, most = self.0.most);
+            return Err(TooMany);
+        }
+        Ok(Feed::new(self.clone(), counted))
+    }
+
+    async fn turn_away(&self, stream: &UnixStream, too_many: TooMany) {
+        let bye = Bye { bye: too_many.to_string(), last_seq: self.last_seq() };
+        if let Ok(json) = serde_json::to_string(&bye)
+            && timeout(FAREWELL, stream.writable()).await.is_ok()
+        {
+            // Its socket is empty: there is room, or the peer is gone.
+            let _ = stream.try_write((json + "\n").as_bytes());
+        }
+    }
+
+    /// A mailbox that counts what is published, and the last line before.
+    fn attach(&self, only: Option<Only>) -> (Arc<Mailbox>, Seq) {
+        let mailbox = Arc::new(Mailbox::new(only, self.0.limit));
         let mut live = self.live();
+        live.mailboxes.push(Arc::clone(&mailbox));
+        (mailbox, live.last_seq)
+    }
+
+    /// Has the mailbox store what is published, unless lines behind `sent` were published already.
+    fn go_live(&self, mailbox: &Mailbox, sent: Seq) -> bool {
+        let live = self.live();
         let current = sent >= live.last_seq;
         if current {
-            live.mailboxes.push(Arc::clone(mailbox));
+            mailbox.store();
         }
         current
     }
@@ -162,13 +241,19 @@ impl Broadcast {
     }
 }
 
-/// Counts a connection for as long as it lives.
-struct Connected<'a>(&'a AtomicUsize);
+/// Counts a subscriber for as long as it lives.
+#[derive(Debug)]
+struct Counted(Broadcast);
 
-impl Drop for Connected<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.connected.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn most_subscribers() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from((descriptors / DESCRIPTORS_EACH).min(MOST_SUBSCRIBERS)).unwrap_or(usize::MAX)
 }
 
 /// The task behind `output.sock`.
@@ -205,7 +290,7 @@ impl Broadcaster {
         }
         subscribers.close();
         // Each one limits itself to FAREWELL; this is for a runtime that is busy.
-        let _ = tokio::time::timeout(2 * FAREWELL, subscribers.wait()).await;
+        let _ = timeout(2 * FAREWELL, subscribers.wait()).await;
     }
 }
 

@@ -1,28 +1,26 @@
 //! The task that writes to one socket.
 //!
 //! ```text
-//! connect ─► wait for a wish (0.1 s at most) ─► replay what the store has behind `sent` ─► live ─► gone
-//!                                                     ▲                                      │ │
-//!                                                     └──────────── a late wish ─────────────┘ └─► bye
+//! connect ─► wait for a wish (0.1 s at most) ─► the feed's pieces, one after the other ─► gone
+//!                                                     ▲                      │        │
+//!                                                     └──── a late wish ─────┘        └─► bye
 //! ```
 //!
-//! Whoever connects gets everything that is published from then on: without `since` the replay begins at the last line
-//! of that moment, so the wait for a wish leaves no gap. Numbers at or below `sent` are never sent again, so the seam
-//! between replay and live has no double.
+//! Whoever connects gets everything that is published from then on: without `since` the feed begins at the last line of
+//! that moment, so the wait for a wish leaves no gap. It knows the socket and the wish; which line is next is the feed's
+//! business.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use ccmux_wire::id::Seq;
-use ccmux_wire::output::{Bye, Only, Wish};
+use ccmux_wire::output::{Bye, Wish};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::feed::{Feed, Over, Piece, gap_line};
 use super::hang_up::HangUp;
-use super::mailbox::{Front, Mailbox};
-use super::{Broadcast, FAREWELL, Line};
+use super::{BYE_WAIT, FAREWELL};
 
 /// A subscriber that has a wish writes it at once.
 const WISH_WAIT: Duration = Duration::from_millis(100);
@@ -30,24 +28,20 @@ const WISH_WAIT: Duration = Duration::from_millis(100);
 /// A line longer than this is no wish.
 const MAX_WISH_BYTES: usize = 4096;
 
-/// How long one that is too slow may take for the rest of its line and the goodbye.
-const BYE_WAIT: Duration = Duration::from_secs(5);
-
-/// A replay reads so many lines, or so many bytes, at once.
-const PAGE: (usize, usize) = (64, 256 * 1024);
-
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    broadcast: Broadcast,
+    feed: Feed,
+    wish: WishLine,
+    socket: Socket,
+}
+
+/// The writing end.
+#[derive(Debug)]
+struct Socket {
     stream: UnixStream,
     hang_up: HangUp,
     shutdown: CancellationToken,
-    mailbox: Arc<Mailbox>,
-    only: Option<Only>,
-    /// The last line that was sent, or left out because it was not wanted.
-    sent: Seq,
-    wish: WishLine,
     /// Set once the connection is to end: what is being written must be taken until then.
     deadline: Option<Instant>,
 }
@@ -64,44 +58,47 @@ enum WishLine {
 /// Why a connection ends.
 #[derive(Debug)]
 enum End {
-    /// The peer is gone, or didn't take its goodbye in time.
+    /// The peer is gone, or there is nothing to give.
     Gone,
     /// It fell too far behind.
     TooSlow,
+    /// It took nothing until the deadline.
+    Stuck,
     /// The daemon stops.
     Shutdown,
 }
 
-/// What woke a live subscriber.
+impl From<Over> for End {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::TooSlow => Self::TooSlow,
+            Over::Unreadable => Self::Gone,
+        }
+    }
+}
+
+/// What woke a subscriber.
 enum Woken {
-    Mail,
+    Piece(Option<Piece>),
     Wish(Option<Wish>),
 }
 
 impl Subscriber {
     pub(super) fn new(
-        broadcast: Broadcast,
+        mut feed: Feed,
         stream: UnixStream,
         wish: Option<Wish>,
         shutdown: CancellationToken,
     ) -> io::Result<Self> {
         let hang_up = HangUp::of(&stream)?;
-        let mut subscriber = Self {
-            sent: broadcast.last_seq(),
-            mailbox: Arc::new(Mailbox::new(None)),
-            only: None,
-            wish: WishLine::Awaited(Vec::new()),
-            deadline: None,
-            broadcast,
-            stream,
-            hang_up,
-            shutdown,
+        let awaited = match wish {
+            None => WishLine::Awaited(Vec::new()),
+            Some(wish) => {
+                feed.grant(wish);
+                WishLine::Settled
+            }
         };
-        if let Some(wish) = wish {
-            subscriber.wish = WishLine::Settled;
-            subscriber.grant(wish);
-        }
-        Ok(subscriber)
+        Ok(Self { feed, wish: awaited, socket: Socket { stream, hang_up, shutdown, deadline: None } })
     }
 
     /// Serves the connection until it ends.
@@ -110,18 +107,33 @@ impl Subscriber {
             Err(end) => end,
             Ok(never) => match never {},
         };
-        self.broadcast.detach(&self.mailbox);
+        let last_seq = self.feed.last_seq();
+        if matches!(end, End::TooSlow) || (matches!(end, End::Stuck) && self.feed.has_overflowed()) {
+            tracing::info!(event = "subscriber.too_slow", %last_seq);
+        }
         if matches!(end, End::TooSlow) {
-            tracing::info!(event = "subscriber.too_slow", last_seq = %self.sent);
-            self.say_goodbye().await;
+            let bye = Bye { bye: Over::TooSlow.to_string(), last_seq };
+            self.socket.say_goodbye(&bye).await;
         }
     }
 
     async fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         self.await_wish().await?;
         loop {
-            self.replay().await?;
-            self.live().await?;
+            match self.woken().await? {
+                Woken::Wish(wish) => wish.into_iter().for_each(|wish| self.feed.grant(wish)),
+                Woken::Piece(None) => {}
+                Woken::Piece(Some(piece)) => {
+                    let too_slow = match &piece {
+                        Piece::Line(line) => self.socket.write(line.bytes(), &self.feed).await?,
+                        Piece::Gap(gap) => self.socket.write(gap_line(*gap).as_bytes(), &self.feed).await?,
+                    };
+                    self.feed.taken(&piece);
+                    if too_slow {
+                        return Err(End::TooSlow);
+                    }
+                }
+            }
         }
     }
 
@@ -129,41 +141,34 @@ impl Subscriber {
         if matches!(self.wish, WishLine::Settled) {
             return Ok(());
         }
-        let woken = {
-            let Self { stream, wish, hang_up, shutdown, .. } = self;
-            tokio::select! {
-                woken = timeout(WISH_WAIT, wish.read(stream)) => woken.ok().flatten(),
-                () = hang_up.wait() => return Err(End::Gone),
-                // What was published up to now is still sent.
-                () = shutdown.cancelled() => None,
-            }
+        let Socket { stream, hang_up, shutdown, .. } = &self.socket;
+        let wish = tokio::select! {
+            wish = timeout(WISH_WAIT, self.wish.read(stream)) => wish.ok().flatten(),
+            () = hang_up.wait() => return Err(End::Gone),
+            // What was published up to now is still sent.
+            () = shutdown.cancelled() => None,
         };
-        if let Some(wish) = woken {
-            self.grant(wish);
-        }
+        wish.into_iter().for_each(|wish| self.feed.grant(wish));
         Ok(())
     }
 
-    fn grant(&mut self, wish: Wish) {
-        self.only = wish.only;
-        // A number from the future is one of another database: it says nothing.
-        let last = self.broadcast.last_seq();
-        self.sent = wish.since.filter(|since| *since <= last).unwrap_or(self.sent);
-    }
-
-    /// Sends what the store has behind `sent`; returns once the mailbox is live.
-    async fn replay(&mut self) -> Result<(), End> {
-        self.broadcast.detach(&self.mailbox);
-        self.mailbox = Arc::new(Mailbox::new(self.only));
-        while !self.broadcast.attach(&self.mailbox, self.sent) {
-            self.end_in_time()?;
-            for line in self.page().await? {
-                self.send(&line).await?;
-            }
+    async fn woken(&mut self) -> Result<Woken, End> {
+        let Self { feed, wish, socket } = self;
+        socket.end_in_time()?;
+        let awaits_wish = feed.is_live() && matches!(wish, WishLine::Awaited(_));
+        let is_live = feed.is_live();
+        tokio::select! {
+            // What is there already is sent before anything else, at shutdown, too.
+            biased;
+            piece = feed.next() => Ok(Woken::Piece(piece?)),
+            wish = wish.read(&socket.stream), if awaits_wish => Ok(Woken::Wish(wish)),
+            () = socket.hang_up.wait() => Err(End::Gone),
+            () = socket.shutdown.cancelled(), if is_live => Err(End::Shutdown),
         }
-        Ok(())
     }
+}
 
+impl Socket {
     /// A replay may be long, a shutdown not.
     fn end_in_time(&mut self) -> Result<(), End> {
         if self.shutdown.is_cancelled() {
@@ -175,102 +180,65 @@ impl Subscriber {
         Ok(())
     }
 
-    async fn page(&mut self) -> Result<Vec<Line>, End> {
-        let (store, sent) = (Arc::clone(&self.broadcast.0.store), self.sent);
-        let published = self.broadcast.last_seq();
-        let read = tokio::task::spawn_blocking(move || store.since(sent, PAGE.0, PAGE.1)).await;
-        let page = read.map_err(|_| End::Shutdown)?.map_err(|error| {
-            tracing::error!(event = "replay.failed", %error);
-            End::Gone
-        })?;
-        if page.is_empty() {
-            // What is published was stored before; it was deleted since.
-            self.sent = published;
-        }
-        Ok(page)
-    }
-
-    /// Sends what is published; returns if a late wish asks for a replay.
-    async fn live(&mut self) -> Result<(), End> {
-        loop {
-            match self.mailbox.front() {
-                Front::Line(line) => {
-                    self.send(&line).await?;
-                    self.mailbox.pop();
-                }
-                Front::Overflowed => return Err(End::TooSlow),
-                Front::Empty => {
-                    if let Woken::Wish(Some(wish)) = self.woken().await? {
-                        self.grant(wish);
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    async fn woken(&mut self) -> Result<Woken, End> {
-        let Self { stream, wish, hang_up, shutdown, mailbox, .. } = self;
-        let awaits_wish = matches!(wish, WishLine::Awaited(_));
-        tokio::select! {
-            () = mailbox.changed() => Ok(Woken::Mail),
-            wish = wish.read(stream), if awaits_wish => Ok(Woken::Wish(wish)),
-            () = hang_up.wait() => Err(End::Gone),
-            () = shutdown.cancelled() => Err(End::Shutdown),
-        }
-    }
-
-    async fn send(&mut self, line: &Line) -> Result<(), End> {
-        if line.seq() <= self.sent {
-            return Ok(());
-        }
-        if line.is_wanted(self.only) {
-            self.write(line.bytes()).await?;
-        }
-        self.sent = line.seq();
-        Ok(())
-    }
-
-    /// Writes all of it, for as long as it takes; but once the mailbox overflowed or the daemon stops there is a limit.
-    async fn write(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+    /// Writes all of it, for as long as it takes; but once the subscriber overflowed or the daemon stops there is a
+    /// limit. True: it fell too far behind meanwhile.
+    async fn write(&mut self, mut bytes: &[u8], feed: &Feed) -> Result<bool, End> {
+        let mut too_slow = false;
         loop {
             match self.stream.try_write(bytes) {
                 Ok(written) => bytes = &bytes[written..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.room().await?,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    too_slow |= feed.has_overflowed();
+                    self.room(too_slow, feed).await?;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => return Err(End::Gone),
             }
+            if !too_slow {
+                feed.progressed();
+            }
             if bytes.is_empty() {
-                return Ok(());
+                return Ok(too_slow);
             }
         }
     }
 
     /// Waits until the socket may take more.
-    async fn room(&mut self) -> Result<(), End> {
-        if self.deadline.is_none() && self.mailbox.has_overflowed() {
-            self.deadline = Some(Instant::now() + BYE_WAIT);
+    async fn room(&mut self, too_slow: bool, feed: &Feed) -> Result<(), End> {
+        if too_slow {
+            self.deadline.get_or_insert_with(|| Instant::now() + BYE_WAIT);
         }
         let unlimited = self.deadline.is_none();
         tokio::select! {
             writable = self.stream.writable() => writable.map_err(|_| End::Gone),
             () = self.hang_up.wait() => Err(End::Gone),
             // What changed is seen above, the next time.
-            () = self.mailbox.changed(), if unlimited => Ok(()),
+            () = feed.changed(), if unlimited => Ok(()),
             () = self.shutdown.cancelled(), if unlimited => {
                 self.deadline = Some(Instant::now() + FAREWELL);
                 Ok(())
             }
-            () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if !unlimited => Err(End::Gone),
+            () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if !unlimited => Err(End::Stuck),
         }
     }
 
-    async fn say_goodbye(&mut self) {
-        let bye = Bye { bye: "too slow".to_owned(), last_seq: self.sent };
-        if let Ok(mut json) = serde_json::to_string(&bye) {
-            json.push('\n');
-            // The connection ends either way.
-            let _ = self.write(json.as_bytes()).await;
+    async fn say_goodbye(&mut self, bye: &Bye) {
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + BYE_WAIT);
+        let Ok(mut json) = serde_json::to_string(bye) else { return };
+        json.push('\n');
+        let mut bytes = json.as_bytes();
+        // The connection ends either way.
+        while !bytes.is_empty() {
+            match self.stream.try_write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::select! {
+                    writable = self.stream.writable() => if writable.is_err() { return },
+                    () = self.hang_up.wait() => return,
+                    () = sleep_until(deadline) => return,
+                },
+                Err(_) => return,
+            }
         }
     }
 }

@@ -29,6 +29,19 @@ impl Served {
         let dir = TempDir::new().unwrap();
         let store = Arc::new(Store::open(&dir.path().join(FILE_NAME), 1).unwrap().0);
         let broadcast = Broadcast::new(Arc::clone(&store), store.last_seq().unwrap(), limit);
+        Self::serving(dir, store, broadcast)
+    }
+
+    /// As if the system allowed no more subscribers.
+    fn with_most(limit: usize, most: usize) -> Self {
+        let served = Self::new(limit);
+        let shared = Shared { most, ..Shared::new(Arc::clone(&served.store), Seq(0), limit) };
+        let Self { dir, store, .. } = served;
+        std::fs::remove_file(dir.path().join("output.sock")).unwrap();
+        Self::serving(dir, store, Broadcast(Arc::new(shared)))
+    }
+
+    fn serving(dir: TempDir, store: Arc<Store>, broadcast: Broadcast) -> Self {
         let listener = UnixListener::bind(dir.path().join("output.sock")).unwrap();
         let shutdown = CancellationToken::new();
         let task = Broadcaster { broadcast: broadcast.clone(), listener, shutdown: shutdown.clone() };
@@ -52,14 +65,19 @@ impl Served {
         publish(&self.store, &self.broadcast, bytes)
     }
 
+    /// Deletes lines, as the retention does.
+    fn forget(&self, which: &str) {
+        let other = rusqlite::Connection::open(self.dir.path().join(FILE_NAME)).unwrap();
+        other.execute(&format!("DELETE FROM lines WHERE {which}"), []).unwrap();
+    }
+
     async fn subscribers_become(&self, wanted: usize) {
         until("as many subscribers", || self.broadcast.subscribers() == wanted).await;
     }
 }
 
 fn publish(store: &Store, broadcast: &Broadcast, bytes: usize) -> Seq {
-    let alert =
-        Alert { kind: "stuck".into(), message: "x".repeat(bytes), messages: Vec::new(), screen: None };
+    let alert = Alert { kind: "stuck".into(), message: "x".repeat(bytes), ..Alert::default() };
     let line = store.append_alert(alert, None, 1).unwrap();
     broadcast.publish(&line);
     line.seq()
@@ -200,30 +218,95 @@ async fn an_idle_subscriber_sleeps() {
     timeout(Duration::from_secs(5), hang_up.wait()).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// Acceptance D5.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_replay_joins_live_lines_without_gap_or_double() {
+    const CLIENTS: u64 = 200;
     let served = Served::new(LIMIT);
-    for _ in 0..150 {
+    for _ in 0..50 {
         served.publish(100);
     }
+    // Published without a pause as long as anybody joins: each goes from replay to live in the middle of it.
+    let joining = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let (store, broadcast) = (Arc::clone(&served.store), served.broadcast.clone());
-    let publisher = std::thread::spawn(move || {
-        for _ in 0..300 {
-            publish(&store, &broadcast, 100);
+    let publisher = std::thread::spawn({
+        let joining = Arc::clone(&joining);
+        move || {
+            while joining.load(Ordering::Relaxed) {
+                publish(&store, &broadcast, 100);
+            }
         }
     });
-    let mut clients = Vec::new();
-    for since in [0_u64, 5, 100] {
-        let mut client = served.connect().await;
+    let mut clients = tokio::task::JoinSet::new();
+    for n in 0..CLIENTS {
+        let since = (n * 7) % 50;
+        let mut client = BufReader::new(UnixStream::connect(served.socket()).await.unwrap());
         wish(&mut client, &format!("{{\"since\":{since}}}\n")).await;
-        clients.push((since, client));
+        clients.spawn(async move {
+            let mut expected = since;
+            while expected < 600 {
+                expected += 1;
+                assert_eq!(next_seq(&mut client).await, expected);
+            }
+        });
     }
-    for (since, mut client) in clients {
-        for expected in since + 1..=450 {
-            assert_eq!(next_seq(&mut client).await, expected);
-        }
+    while let Some(client) = clients.join_next().await {
+        client.unwrap();
     }
+    joining.store(false, Ordering::Relaxed);
     publisher.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_replay_that_nobody_reads_ends_once_others_got_the_limit_and_one_that_is_slow_does_not() {
+    let served = Served::new(256 * 1024);
+    for _ in 0..64 {
+        served.publish(64 * 1024);
+    }
+    let mut deaf = served.connect().await;
+    wish(&mut deaf, "{\"since\":0}\n").await;
+    let mut slow = served.connect().await;
+    wish(&mut slow, "{\"since\":0}\n").await;
+    let mut other = served.connect().await;
+    // A stalled replay by itself costs nobody anything.
+    assert_eq!(served.broadcast.subscribers(), 3);
+    for n in 1..=60 {
+        assert_eq!(next_seq(&mut slow).await, n);
+        let seq = served.publish(8 * 1024);
+        assert_eq!(next_seq(&mut other).await, seq.0);
+    }
+    let mut expected = 0;
+    let bye = loop {
+        let line = next(&mut deaf).await;
+        if line.get("bye").is_some() {
+            break line;
+        }
+        expected += 1;
+        assert_eq!(line["seq"], expected);
+    };
+    assert!(expected < 64);
+    assert_eq!(bye["last_seq"], expected);
+    for n in 61..=124 {
+        assert_eq!(next_seq(&mut slow).await, n);
+    }
+}
+
+#[tokio::test]
+async fn one_too_many_is_told_so_and_the_others_stay() {
+    let served = Served::with_most(LIMIT, 2);
+    let mut first = served.connect().await;
+    let second = served.connect().await;
+    let mut third = BufReader::new(UnixStream::connect(served.socket()).await.unwrap());
+    let bye = next(&mut third).await;
+    assert_eq!(bye, serde_json::json!({"bye": "too many subscribers", "last_seq": 0}));
+    assert_eq!(third.read(&mut [0]).await.unwrap(), 0);
+    let seq = served.publish(10);
+    assert_eq!(next_seq(&mut first).await, seq.0);
+    drop(second);
+    served.subscribers_become(1).await;
+    let mut third = served.connect().await;
+    let seq = served.publish(10);
+    assert_eq!(next_seq(&mut third).await, seq.0);
 }
 
 #[tokio::test]
@@ -281,13 +364,43 @@ async fn what_is_no_wish_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_number_from_the_future_means_now() {
+async fn a_number_from_the_future_means_now_and_is_told() {
     let served = Served::new(LIMIT);
     served.publish(10);
     let mut client = served.connect().await;
     wish(&mut client, "{\"since\":4000000}\n").await;
+    assert_eq!(next(&mut client).await, serde_json::json!({"gap": {"after": 4_000_000, "before": 2}}));
     let seq = served.publish(10);
     assert_eq!(next_seq(&mut client).await, seq.0);
+}
+
+#[tokio::test]
+async fn lines_that_are_no_longer_kept_are_told_as_a_gap() {
+    let served = Served::new(LIMIT);
+    for _ in 0..9 {
+        served.publish(10);
+    }
+    let gap = |after: u64, before: u64| serde_json::json!({"gap": {"after": after, "before": before}});
+    served.forget("seq <= 5");
+    let mut kept = Vec::new();
+    for (since, told) in [(2, true), (4, true), (5, false), (0, false)] {
+        let mut client = served.connect().await;
+        wish(&mut client, &format!("{{\"since\":{since}}}\n")).await;
+        if told {
+            assert_eq!(next(&mut client).await, gap(since, 6));
+        }
+        assert_eq!(next_seq(&mut client).await, 6, "since {since}");
+        kept.push(client);
+    }
+    served.forget("1");
+    let mut client = served.connect().await;
+    wish(&mut client, "{\"since\":7}\n").await;
+    assert_eq!(next(&mut client).await, gap(7, 10));
+    let mut everything = served.connect().await;
+    wish(&mut everything, "{\"since\":0}\n").await;
+    let seq = served.publish(10);
+    assert_eq!(next_seq(&mut client).await, seq.0);
+    assert_eq!(next_seq(&mut everything).await, seq.0);
 }
 
 #[tokio::test]

@@ -12,6 +12,9 @@ use crate::database_file::{self, NotMoved};
 /// A database of at most so many pages (64 MiB) is checked whole when it is opened.
 const CHECKED_PAGES: i64 = 16 * 1024;
 
+/// The write-ahead log is cut to that length once its content is in the file.
+const WAL_BYTES: i64 = 4 * 1024 * 1024;
+
 /// One step of the schema a row; `user_version` counts those that were taken.
 const MIGRATIONS: [&str; 1] = ["
     CREATE TABLE lines (
@@ -90,14 +93,36 @@ pub(super) fn connect(path: &Path) -> Result<(Connection, Connection), StoreErro
     make_private(path)?;
     let mut writer = Connection::open(path).map_err(failed("open"))?;
     writer.busy_timeout(Duration::from_secs(5)).map_err(failed("configure"))?;
+    if pages(&writer).map_err(failed("configure"))? == 0 {
+        // Only before there is anything in it.
+        writer.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed("configure"))?;
+    }
     writer.pragma_update(None, "journal_mode", "WAL").map_err(failed("configure"))?;
+    writer.pragma_update(None, "journal_size_limit", WAL_BYTES).map_err(failed("configure"))?;
     writer.pragma_update(None, "synchronous", "FULL").map_err(failed("configure"))?;
     check(&writer).map_err(failed("check"))?;
     migrate(&mut writer, path)?;
+    if let Err(error) = make_shrinkable(&writer) {
+        // It works all the same: what is deleted is used again.
+        tracing::warn!(event = "turns.not_shrinkable", %error);
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reader = Connection::open_with_flags(path, flags).map_err(failed("open"))?;
     reader.busy_timeout(Duration::from_secs(5)).map_err(failed("configure"))?;
     Ok((writer, reader))
+}
+
+fn pages(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA page_count", [], |row| row.get(0))
+}
+
+/// A file from before lines were forgotten is written anew, if that is quick.
+fn make_shrinkable(connection: &Connection) -> rusqlite::Result<()> {
+    let mode: i64 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if mode == 0 && pages(connection)? <= CHECKED_PAGES {
+        connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM")?;
+    }
+    Ok(())
 }
 
 /// The database holds conversations: nobody else reads it.
@@ -116,8 +141,11 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
 
 /// A whole check reads the whole file: a big one is only looked at where it is used.
 fn check(connection: &Connection) -> rusqlite::Result<()> {
-    let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-    let sql = if pages <= CHECKED_PAGES { "PRAGMA quick_check(1)" } else { "SELECT 'ok' FROM sqlite_schema" };
+    let sql = if pages(connection)? <= CHECKED_PAGES {
+        "PRAGMA quick_check(1)"
+    } else {
+        "SELECT 'ok' FROM sqlite_schema"
+    };
     let sound: String = connection.query_row(sql, [], |row| row.get(0))?;
     if sound == "ok" {
         return Ok(());

@@ -7,6 +7,7 @@
 //! Knows no subscriber and reads no transcript. Everything here blocks: callers are threads, not tasks.
 
 mod file;
+mod retention;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use ccmux_wire::output::{Alert, AlertLine, ReplyTo, Turn};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 pub use self::file::StoreError;
+pub use self::retention::Keep;
 use super::broadcast::{Line, LineKind};
 use super::transcript::{Cursor, TurnBody};
 use crate::database_file::is_damage;

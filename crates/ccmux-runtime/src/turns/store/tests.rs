@@ -34,7 +34,7 @@ fn append(store: &Store, uuid: &str) -> Option<Seq> {
 }
 
 fn alert() -> Alert {
-    Alert { kind: "stuck".into(), message: "m".into(), messages: Vec::new(), screen: None }
+    Alert { kind: "stuck".into(), message: "m".into(), ..Alert::default() }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::inbox::{BatchState, InboxSettings, NewMessage, Size, Texts};
 use crate::turns::TurnsSettings;
+use crate::workers::herald::Alerts;
 use crate::workers::on_the_way::{NotUnderstood, PutAway};
 use crate::workers::speaker::Speaker;
 use crate::workers::witness::Witness;
@@ -77,6 +78,7 @@ fn desk() -> Desk {
         events: event_sender,
         turns: turns.clone(),
         inbox: inbox.clone(),
+        alerts: Alerts::new().0,
         put_away: PutAway::default(),
         not_understood: NotUnderstood::default(),
     };
