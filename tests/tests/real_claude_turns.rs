@@ -65,7 +65,7 @@ fn hooks(events: &[&str], commands: &[String]) -> Value {
     json!({"hooks": entries.collect::<serde_json::Map<_, _>>()})
 }
 
-/// How long after the latest Stop hook before it each turn came, in milliseconds.
+/// How long after the latest Stop hook before it each turn came, in milliseconds; one that Esc ended has no Stop.
 fn lateness(house: &House, subscriber: &Subscriber) -> Vec<u128> {
     let stops = house.log_events("hook.received").into_iter().filter(|line| line["hook"] == "Stop");
     let stops: Vec<SystemTime> = stops
