@@ -211,6 +211,11 @@ impl Flight {
         }
     }
 
+    /// The next agent runs and the order to paste is still out: that one gets the text, whoever was meant.
+    pub fn agent_started(&mut self) {
+        self.agent_gone &= self.stage != Stage::Pasting;
+    }
+
     /// How far it is, for people.
     pub fn progress(&self) -> &'static str {
         match (self.uncertain.or(self.in_the_way.map(|(what, _)| what)), self.stage) {

@@ -6,6 +6,7 @@ use super::Supervisor;
 use crate::effect::AlertKind;
 use crate::event::ExitStatus;
 use crate::evidence::Evidence;
+use crate::flight::Flight;
 use crate::lifecycle::Exit;
 use crate::now::Now;
 
@@ -26,6 +27,7 @@ impl Supervisor {
         self.lifecycle.running(pid, now.mono);
         self.evidence = Evidence::default();
         self.turns.not_idle();
+        self.flight.iter_mut().for_each(Flight::agent_started);
         self.box_seen = false;
         (self.hooks_heard, self.unhooked_since) = (false, None);
         (self.unknown_since, self.told_unknown) = (None, false);
