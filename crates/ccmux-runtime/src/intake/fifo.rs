@@ -58,14 +58,23 @@ impl OpenFifo {
     pub fn open(path: &Path) -> Result<Self, FifoRefused> {
         check(&path.symlink_metadata().map_err(gone_or)?)?;
         let reader = open(path, cfg!(target_os = "linux")).map_err(gone_or)?;
-        let found = reader.metadata()?;
-        check(&found)?;
+        let found = checked(&reader)?;
         Ok(Self {
             id: FileId::from(&found),
             #[cfg(not(target_os = "linux"))]
             _writer: open_writer(path, &found)?,
             reader: reader.into(),
         })
+    }
+}
+
+/// What was opened. It may have lost its name meanwhile: a writer that waited for us to open it has written, left and
+/// removed it, and its message is in there.
+fn checked(opened: &File) -> Result<Metadata, FifoRefused> {
+    let found = opened.metadata()?;
+    match check(&found) {
+        Ok(()) | Err(FifoRefused::Gone) => Ok(found),
+        Err(refused) => Err(refused),
     }
 }
 
@@ -116,5 +125,35 @@ fn gone_or(error: io::Error) -> FifoRefused {
     match error.kind() {
         io::ErrorKind::NotFound => FifoRefused::Gone,
         _ => FifoRefused::Io(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    /// Field fault 36.
+    #[test]
+    fn what_lost_its_name_between_opening_and_checking_is_still_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in.x");
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        let opened = open(&path, cfg!(target_os = "linux")).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(checked(&opened).unwrap().nlink(), 0);
+        assert!(matches!(OpenFifo::open(&path), Err(FifoRefused::Gone)));
+    }
+
+    #[test]
+    fn a_second_name_made_between_looking_and_opening_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in.x");
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        let opened = open(&path, cfg!(target_os = "linux")).unwrap();
+        std::fs::hard_link(&path, dir.path().join("elsewhere")).unwrap();
+        assert!(matches!(checked(&opened), Err(FifoRefused::Links(2))));
     }
 }
