@@ -88,8 +88,16 @@ impl Alerts {
     }
 }
 
+/// Most of them call for somebody; these only tell.
 fn log(news: &News) {
-    tracing::warn!(event = "alert", kind = news.kind.word(), message = news.message);
+    use AlertKind::{AgentRestarted, ChannelClosed, ChannelOpened};
+    let kind = news.kind.word();
+    match news.kind {
+        AgentRestarted | ChannelClosed | ChannelOpened => {
+            tracing::info!(event = "alert", kind, message = news.message);
+        }
+        _ => tracing::warn!(event = "alert", kind, message = news.message),
+    }
 }
 
 /// The task.

@@ -22,7 +22,7 @@ mod mailbox;
 mod subscriber;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ccmux_wire::id::Seq;
@@ -67,6 +67,16 @@ pub enum LineKind {
 #[derive(Debug, Clone)]
 pub struct Line(Arc<LineText>);
 
+/// A line as long as somebody else has it.
+#[derive(Debug)]
+pub(super) struct WeakLine(Weak<LineText>);
+
+impl WeakLine {
+    pub(super) fn upgrade(&self) -> Option<Line> {
+        self.0.upgrade().map(Line)
+    }
+}
+
 #[derive(Debug)]
 struct LineText {
     seq: Seq,
@@ -93,6 +103,11 @@ impl Line {
     /// Its bytes, newline included.
     pub fn bytes(&self) -> &[u8] {
         self.0.json.as_bytes()
+    }
+
+    /// The same line, without keeping it.
+    pub(super) fn downgrade(&self) -> WeakLine {
+        WeakLine(Arc::downgrade(&self.0))
     }
 
     fn is_wanted(&self, only: Option<Only>) -> bool {

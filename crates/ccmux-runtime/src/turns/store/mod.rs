@@ -6,6 +6,7 @@
 //!
 //! Knows no subscriber and reads no transcript. Everything here blocks: callers are threads, not tasks.
 
+mod big_lines;
 mod file;
 mod retention;
 
@@ -16,6 +17,7 @@ use ccmux_wire::id::{PromptId, Seq, SessionId};
 use ccmux_wire::output::{Alert, AlertLine, ReplyTo, Turn};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use self::big_lines::BigLines;
 pub use self::file::StoreError;
 pub use self::retention::Keep;
 use super::broadcast::{Line, LineKind};
@@ -48,6 +50,8 @@ pub struct Store {
     /// A connection of its own, so that a replay never holds up a turn. Closed first: it can't clear the write-ahead log.
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
+    /// Read, and still held by a subscriber.
+    big_lines: Mutex<BigLines>,
 }
 
 impl Store {
@@ -70,7 +74,8 @@ impl Store {
 
     fn open_sound(path: &Path) -> Result<Self, StoreError> {
         let (writer, reader) = file::connect(path)?;
-        Ok(Self { path: path.to_owned(), writer: Mutex::new(writer), reader: Mutex::new(reader) })
+        let (writer, reader) = (Mutex::new(writer), Mutex::new(reader));
+        Ok(Self { path: path.to_owned(), writer, reader, big_lines: Mutex::default() })
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
@@ -242,11 +247,22 @@ impl Store {
             let Some(row) = rows.next().map_err(&failed)? else {
                 break;
             };
-            let line = line_of(row).map_err(&failed)?;
+            let line = self.line_of(row).map_err(&failed)?;
             size += line.bytes().len();
             lines.push(line);
         }
         Ok(lines)
+    }
+
+    /// What it says is read only if nobody has it.
+    fn line_of(&self, row: &rusqlite::Row<'_>) -> rusqlite::Result<Line> {
+        let mut big_lines = self.big_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = big_lines.get(seq_of(row)?) {
+            return Ok(line);
+        }
+        let line = line_of(row)?;
+        big_lines.note(&line);
+        Ok(line)
     }
 
     /// The turn with that number.
@@ -353,7 +369,11 @@ fn number(seq: Seq) -> i64 {
 fn line_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Line> {
     let kind: String = row.get(1)?;
     let kind = if kind == "turn" { LineKind::Turn } else { LineKind::Alert };
-    Ok(Line::new(Seq(row.get::<_, i64>(0)?.cast_unsigned()), kind, row.get(2)?))
+    Ok(Line::new(seq_of(row)?, kind, row.get(2)?))
+}
+
+fn seq_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Seq> {
+    Ok(Seq(row.get::<_, i64>(0)?.cast_unsigned()))
 }
 
 fn cursor_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Cursor> {

@@ -114,6 +114,25 @@ fn pages_are_bounded_by_lines_and_by_bytes_but_never_empty() {
 }
 
 #[test]
+fn a_big_line_is_read_once_for_all_who_hold_it() {
+    let dir = TempDir::new().unwrap();
+    let store = open(&dir);
+    for length in [10, 1_000_000] {
+        let message = "x".repeat(length);
+        store.append_alert(Alert { kind: "stuck".into(), message, ..Alert::default() }, None, 1).unwrap();
+    }
+    let read = || store.since(Seq(0), 9, 9_000_000).unwrap();
+    let place = |line: &Line| line.bytes().as_ptr();
+    let (one, two) = (read(), read());
+    assert_eq!(place(&one[1]), place(&two[1]));
+    assert_ne!(place(&one[0]), place(&two[0]));
+    assert_eq!((one[1].seq(), one[1].bytes().len() > 1_000_000), (Seq(2), true));
+    drop((one, two));
+    assert!(store.big_lines.lock().unwrap().get(Seq(2)).is_none(), "it is kept alive");
+    assert_eq!(read().len(), 2);
+}
+
+#[test]
 fn a_damaged_file_is_moved_aside_and_numbers_still_grow() {
     for garbage_at in [0, 4096] {
         let dir = TempDir::new().unwrap();
