@@ -1,4 +1,4 @@
-//! `cargo xtask check`: what CI runs. Stops at the first thing that is not right.
+//! `cargo xtask check`: what CI runs before the chaos. Stops at the first thing that is not right.
 
 use crate::{cargo, test, tidy};
 
