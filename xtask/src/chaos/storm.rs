@@ -26,7 +26,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// How often progress is shown.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Blows that the last daemon lives through.
-const LAST_BLOWS: u32 = 12;
+const LAST_BLOWS: u32 = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long, how hard.

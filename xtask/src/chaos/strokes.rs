@@ -149,11 +149,11 @@ impl Strokes {
             return (aim, self.soon(30.0));
         }
         match self.dice.u32(0..20) {
-            0..3 => (Moment::Anytime, self.millis(100..400)),
-            3..6 => (Moment::Ready, self.millis(0..600)),
-            6..8 => (Moment::Accepted, self.soon(60.0)),
-            8..12 => (Moment::Injected, self.soon(300.0)),
-            12..18 => (Moment::Entered, self.soon(300.0)),
+            0..6 => (Moment::Anytime, self.millis(100..400)),
+            6..9 => (Moment::Ready, self.millis(0..500)),
+            9..11 => (Moment::Accepted, self.soon(60.0)),
+            11..14 => (Moment::Injected, self.soon(300.0)),
+            14..18 => (Moment::Entered, self.soon(300.0)),
             18 => (Moment::Delivered, self.soon(150.0)),
             _ => (Moment::TurnPublished, self.soon(100.0)),
         }
