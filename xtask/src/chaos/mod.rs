@@ -56,6 +56,9 @@ const PACKAGES: [&str; 4] = ["ccmuxd", "ccmux-cli", "ccmux-hook", "ccmux-demo"];
 const DISK_MIB: u64 = 128;
 const DISK_MIB_PER_KILO_KILL: u64 = 64;
 
+/// A sabotaged daemon may never get to the end of its queue, and need not.
+const SABOTAGE_CALM_S: u64 = 10;
+
 /// Ctrl-C, SIGTERM or a hang-up asked us to stop.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -158,7 +161,8 @@ impl Arguments {
             seed,
             kills: self.kills,
             limit: self.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes)),
-            calm: Duration::from_secs(self.calm),
+            calm: Duration::from_secs(if self.sabotage { SABOTAGE_CALM_S } else { self.calm }),
+            until_double: self.sabotage,
             hooks_may_fail: !self.hooks_come,
             writers: Plan { seed, channels: self.channels, rate: self.rate, holder },
         }

@@ -1,6 +1,6 @@
 //! The storm itself: strokes while writers write, then the calm in which everything must arrive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::quiet::{Quiet, Stock};
 use super::readers::{Heard, Readers};
 use super::records;
 use super::stage::{Size, Stage};
-use super::strokes::{Blow, Faults, Stroke, Strokes};
+use super::strokes::{Blow, Faults, Moment, Stroke, Strokes};
 use super::writers::{Drained, Plan, Writers};
 
 /// A moment that does not come within that time is not waited for any longer. A batch that the last daemon left in flight
@@ -26,7 +26,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// How often progress is shown.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Blows that the last daemon lives through.
-const LAST_BLOWS: u32 = 12;
+const LAST_BLOWS: u32 = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long, how hard.
@@ -40,6 +40,8 @@ pub struct Weather {
     /// The queue must be empty that long after the last blow.
     pub calm: Duration,
     pub hooks_may_fail: bool,
+    /// Look for one double: every blow falls right after Enter, and one message that was taken twice is enough.
+    pub until_double: bool,
     pub writers: Plan,
 }
 
@@ -118,12 +120,16 @@ impl<'a> Storm<'a> {
     /// Everything, from the first stroke to the evidence.
     pub fn rage(mut self) -> anyhow::Result<(Evidence, Record)> {
         let until = self.weather.limit.map(|limit| Instant::now() + limit);
-        let mut strokes = Strokes::new(self.weather.seed, self.weather.hooks_may_fail);
+        let aim = self.weather.until_double.then_some(Moment::Entered);
+        let mut strokes = Strokes::new(self.weather.seed, self.weather.hooks_may_fail).aimed_at(aim);
         while self.kills.len() < self.weather.kills as usize
             && until.is_none_or(|until| Instant::now() < until)
         {
             let Some(stroke) = strokes.next() else { break };
             self.strike(stroke)?;
+            if self.weather.until_double && self.has_double()? {
+                break;
+            }
         }
         let mut last = strokes.sparing_the_daemon();
         for stroke in last.by_ref().take(LAST_BLOWS as usize) {
@@ -131,6 +137,11 @@ impl<'a> Storm<'a> {
         }
         self.calm()?;
         self.evidence()
+    }
+
+    fn has_double(&self) -> anyhow::Result<bool> {
+        let taken = Transcripts::read(&self.stage.path("home/.claude/projects"))?.taken;
+        Ok(taken.iter().collect::<BTreeSet<_>>().len() < taken.len())
     }
 
     fn strike(&mut self, stroke: Stroke) -> anyhow::Result<()> {

@@ -101,11 +101,18 @@ pub struct Strokes {
     /// Blows against the daemon itself are among them.
     kills: bool,
     hooks_may_fail: bool,
+    /// The only moment that is waited for.
+    aim: Option<Moment>,
 }
 
 impl Strokes {
     pub fn new(seed: u64, hooks_may_fail: bool) -> Self {
-        Self { dice: Rng::with_seed(seed), kills: true, hooks_may_fail }
+        Self { dice: Rng::with_seed(seed), kills: true, hooks_may_fail, aim: None }
+    }
+
+    /// All blows fall right after that moment.
+    pub fn aimed_at(self, aim: Option<Moment>) -> Self {
+        Self { aim, ..self }
     }
 
     /// The daemon is left alone from here on, everything else is not.
@@ -132,17 +139,24 @@ impl Strokes {
         }
     }
 
+    /// Mostly right after the moment: what can go wrong there goes wrong within milliseconds.
+    fn soon(&mut self, limit_ms: f64) -> Duration {
+        Duration::from_secs_f64(limit_ms / 1_000.0 * self.dice.f64().powi(3))
+    }
+
     fn moment(&mut self) -> (Moment, Duration) {
-        let (moment, pause) = match self.dice.u32(0..20) {
-            0..4 => (Moment::Anytime, 100..400),
-            4..7 => (Moment::Ready, 0..600),
-            7..9 => (Moment::Accepted, 0..30),
-            9..13 => (Moment::Injected, 0..250),
-            13..17 => (Moment::Entered, 0..300),
-            17..19 => (Moment::Delivered, 0..100),
-            _ => (Moment::TurnPublished, 0..50),
-        };
-        (moment, self.millis(pause))
+        if let Some(aim) = self.aim {
+            return (aim, self.soon(30.0));
+        }
+        match self.dice.u32(0..20) {
+            0..6 => (Moment::Anytime, self.millis(100..400)),
+            6..9 => (Moment::Ready, self.millis(0..500)),
+            9..11 => (Moment::Accepted, self.soon(60.0)),
+            11..14 => (Moment::Injected, self.soon(300.0)),
+            14..18 => (Moment::Entered, self.soon(300.0)),
+            18 => (Moment::Delivered, self.soon(150.0)),
+            _ => (Moment::TurnPublished, self.soon(100.0)),
+        }
     }
 }
 
