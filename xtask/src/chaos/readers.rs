@@ -129,6 +129,10 @@ impl Heard {
             self.let_go += 1;
             return;
         }
+        // What is missing there is compared with the database in the end.
+        if value.get("gap").is_some() {
+            return;
+        }
         let last = self.seqs.last().copied().unwrap_or(0);
         match value["seq"].as_u64() {
             Some(seq) if seq > last => self.seqs.push(seq),
@@ -159,9 +163,14 @@ mod tests {
     #[test]
     fn a_line_that_comes_twice_is_found() {
         let mut heard = Heard::default();
-        for line in
-            [r#"{"seq":1}"#, r#"{"seq":4}"#, r#"{"bye":"too slow","last_seq":4}"#, r#"{"seq":4}"#, "?"]
-        {
+        for line in [
+            r#"{"seq":1}"#,
+            r#"{"seq":4}"#,
+            r#"{"bye":"too slow","last_seq":4}"#,
+            r#"{"gap":{"after":4,"before":6}}"#,
+            r#"{"seq":4}"#,
+            "?",
+        ] {
             heard.take(line.as_bytes());
         }
         assert_eq!((&heard.seqs[..], heard.let_go, heard.findings.len()), (&[1, 4][..], 1, 2));
