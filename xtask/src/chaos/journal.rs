@@ -14,6 +14,8 @@ use super::token::Token;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
     pub pid: i32,
+    /// When it began, Unix ms: in a long storm pids come again.
+    pub at: i64,
     /// Its hooks told of the session and of prompts.
     pub hooks: bool,
 }
@@ -57,7 +59,8 @@ impl Journals {
         let mut keys = Keys::default();
         for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             if let Some(started) = line.get("started") {
-                self.lives.push(Life { pid, hooks: started["hooks"] == true });
+                let at = line["at"].as_i64().unwrap_or_default();
+                self.lives.push(Life { pid, at, hooks: started["hooks"] == true });
             }
             if let Some(read) = line["read"].as_str() {
                 keys.read(&read.chars().filter_map(|c| u8::try_from(u32::from(c)).ok()).collect::<Vec<_>>());
@@ -177,7 +180,7 @@ mod tests {
 {"at":4,"read":"\u0003"}
 {"at":5,"subm"#;
         journals.read(7, text);
-        assert_eq!(journals.lives, [Life { pid: 7, hooks: false }]);
+        assert_eq!(journals.lives, [Life { pid: 7, at: 1, hooks: false }]);
         assert_eq!(journals.submitted, [Submitted { token: TOKEN, pid: 7, at: 3, redelivered: true }]);
         assert_eq!((journals.pastes, journals.enters, journals.findings.len()), (1, 1, 1));
     }

@@ -174,7 +174,8 @@ fn delivered(evidence: &Evidence, token: Token, row: &Recorded, times: usize, ve
 fn uncertain(evidence: &Evidence, token: Token, row: &Recorded, verdict: &mut Verdict) {
     let reason = row.reason.clone().unwrap_or_default();
     *verdict.uncertain.entry(reason.clone()).or_default() += 1;
-    let agent = evidence.lives.iter().find(|life| Some(life.pid) == row.agent);
+    let had_it = |life: &&Life| Some(life.pid) == row.agent && life.at <= row.typed_at;
+    let agent = evidence.lives.iter().filter(had_it).max_by_key(|life| life.at);
     if agent.is_none_or(|life| life.hooks) {
         verdict.violated(format!("{token} is uncertain although hooks were there: {reason}"));
     }
@@ -247,6 +248,7 @@ mod tests {
             accepted_at: 100,
             delivered_at: (state == "delivered").then_some(400),
             agent: Some(7),
+            typed_at: 50,
             ..Recorded::default()
         }
     }
@@ -261,7 +263,7 @@ mod tests {
             holder: true,
             written: [(A, 1), (B, 2)].into(),
             recorded: vec![row(A, "delivered"), row(B, "delivered")],
-            lives: vec![Life { pid: 7, hooks: true }],
+            lives: vec![Life { pid: 7, at: 10, hooks: true }],
             submitted: vec![submitted(A, false), submitted(B, false)],
             taken: vec![A, B],
             finished: ["p".to_owned()].into(),
@@ -324,7 +326,8 @@ mod tests {
     fn without_hooks_a_message_may_be_uncertain_and_must_say_why() {
         let mut evidence = well();
         evidence.recorded[1] = Recorded { reason: Some("its text is gone".into()), ..row(B, "uncertain") };
-        evidence.lives = vec![Life { pid: 7, hooks: false }];
+        evidence.lives.push(Life { pid: 7, at: 20, hooks: false });
+        evidence.lives.push(Life { pid: 7, at: 90, hooks: true });
         let verdict = judge(&evidence);
         assert_eq!(verdict.uncertain, [("its text is gone".to_owned(), 1)].into());
         assert_eq!(verdict.violations, Vec::<String>::new());

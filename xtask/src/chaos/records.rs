@@ -20,8 +20,9 @@ pub struct Recorded {
     pub failures: u32,
     pub accepted_at: i64,
     pub delivered_at: Option<i64>,
-    /// The agent that its last batch was typed to.
+    /// The agent that its last batch was typed to, and when.
     pub agent: Option<i32>,
+    pub typed_at: i64,
 }
 
 /// A line of `output.sock`, as the turn database has it.
@@ -35,7 +36,8 @@ pub struct Told {
 
 /// Every message.
 pub fn messages(state_dir: &Path) -> anyhow::Result<Vec<Recorded>> {
-    let sql = "SELECT content, m.state, m.proof, m.reason, redelivered, failures, accepted_at, delivered_at, agent_pid
+    let sql = "SELECT content, m.state, m.proof, m.reason, redelivered, failures, accepted_at, delivered_at, agent_pid,
+        coalesce(began_at, 0)
         FROM messages AS m LEFT JOIN batches AS b ON b.id = m.batch ORDER BY m.id";
     list(&state_dir.join("inbox.db"), sql, |row| {
         Ok(Recorded {
@@ -48,6 +50,7 @@ pub fn messages(state_dir: &Path) -> anyhow::Result<Vec<Recorded>> {
             accepted_at: row.get(6)?,
             delivered_at: row.get(7)?,
             agent: row.get(8)?,
+            typed_at: row.get(9)?,
         })
     })
 }
