@@ -313,6 +313,27 @@ fn a6_a_daemon_whose_databases_are_locked_ends_within_five_seconds_and_loses_not
     });
 }
 
+/// Acceptance A4. Turns end, one after the other, while their database is locked; then the daemon is stopped.
+#[test]
+fn a4_turns_that_could_not_be_stored_answer_their_messages_after_the_restart() {
+    let house = House::builder().ready();
+    let lock = write_lock(&house, "turns.db");
+    for text in ["say: one", "say: two", "slow: 3"] {
+        house.send("delivered", text);
+    }
+    assert_eq!(house.stop().code(), Some(0));
+    assert!(house.log_events("turn.published").is_empty(), "the lock held nobody");
+    drop(lock);
+    house.start();
+    let subscriber = house.subscribe_with("{\"since\":0}\n");
+    let turns = subscriber.wait_for_turns(3);
+    let ids: Vec<String> = turns.iter().map(|turn| turn["in_reply_to"][0]["id"].to_string()).collect();
+    assert_eq!(ids, ["\"m-1\"", "\"m-2\"", "\"m-3\""], "{turns:?}");
+    house.wait_until("all answers", || house.inbox().iter().all(|row| row.state == "answered"));
+    house.send("answered", "say: and on it goes");
+    assert_eq!(subscriber.wait_for_turns(4).len(), 4);
+}
+
 /// Acceptance A6.
 #[test]
 fn a6_a_daemon_ends_within_five_seconds_although_tmux_hangs() {

@@ -224,6 +224,7 @@ fn start_workers(
             alerts: house.alerts.clone(),
             put_away,
             not_understood,
+            earlier: house.inbox.unanswered_before.clone(),
         }
         .run(),
     );

@@ -59,6 +59,8 @@ pub struct Opened {
     /// Messages of the latest batch, if it was delivered within the last day and not answered: its turn may have ended
     /// without a daemon. With the prompt that they became.
     pub unanswered: Vec<(MessageId, Option<PromptId>)>,
+    /// The same of batches before that one: their turns ended, and could not be published.
+    pub unanswered_before: Vec<(MessageId, PromptId)>,
     /// Channels that sent the beginning of a message: to be given to [`Inbox::flush_quiet`] unless more comes.
     pub partials: Vec<ChannelName>,
     /// Where a damaged database was moved: to be alerted.
@@ -102,6 +104,7 @@ impl Inbox {
             waiting: writer.waiting()?,
             in_flight: writer.in_flight()?,
             unanswered: writer.unanswered(unix_ms() - ANSWERED_WITHIN_MS)?,
+            unanswered_before: writer.unanswered_before(unix_ms() - ANSWERED_WITHIN_MS)?,
             partials: writer.partials()?,
             damaged,
             notices: Some(notices),

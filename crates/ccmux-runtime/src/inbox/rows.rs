@@ -117,6 +117,16 @@ impl Writer {
         })
     }
 
+    /// Messages of batches before that one, delivered as late and not answered, with the prompts that they became.
+    pub(super) fn unanswered_before(&self, since_ms: i64) -> Result<Vec<(MessageId, PromptId)>, InboxError> {
+        let sql = "SELECT id, prompt_id FROM messages
+            WHERE state = 'delivered' AND prompt_id IS NOT NULL AND delivered_at >= ?1
+            AND batch < (SELECT max(batch) FROM messages WHERE delivered_at >= ?1) ORDER BY id";
+        self.list("read receipts", sql, [since_ms], |row| {
+            Ok((MessageId(unsigned(row, 0)?), PromptId::new(row.get::<_, String>(1)?)))
+        })
+    }
+
     /// The first batch number that was not used before.
     pub(super) fn next_batch(&self) -> Result<BatchId, InboxError> {
         let sql = "SELECT coalesce(max(id), 0) + 1 FROM batches";

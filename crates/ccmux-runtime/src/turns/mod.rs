@@ -82,6 +82,9 @@ pub struct TurnOrder {
     pub prompt: Option<PromptId>,
     /// The messages that were delivered into it.
     pub in_reply_to: Vec<ReplyTo>,
+    /// Messages of an earlier daemon, by the prompts that they became: a turn of one of them that is found on the way is in
+    /// reply to those.
+    pub earlier: Vec<(PromptId, ReplyTo)>,
     /// No Stop hook told of its end, so what one said earlier is about another turn.
     pub interrupted: bool,
     /// Without a prompt: where the transcript ended when the order was given. What begins later is not meant.
@@ -253,6 +256,15 @@ impl Turns {
             Ok(find_batch(&mark.path, &turns.0.reader.projects_dir, mark.offset, wanted))
         };
         blocking(search).await.unwrap_or((Found::Unreadable, None))
+    }
+
+    /// The line of that prompt's turn, if it was published.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn turn_of(&self, session: &SessionId, prompt: &PromptId) -> Result<Option<Seq>, TurnsError> {
+        let (turns, session, prompt) = (self.clone(), session.clone(), prompt.clone());
+        blocking(move || Ok(turns.0.store.turn_of(&session, &prompt)?)).await
     }
 
     /// The line of the session's last turn, if that prompt began it.

@@ -105,7 +105,7 @@ impl Room {
         let seq = lines.last().map(super::Line::seq);
         if let Some(seq) = seq {
             session.note_told(seq, offer.last_text);
-            tracing::info!(event = "turn.published", session = %owner, %seq, source = "broadcast");
+            tracing::info!(event = "turn.published", session = %owner, seq = seq.0, source = "broadcast");
         }
         Ok(seq)
     }

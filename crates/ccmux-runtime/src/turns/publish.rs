@@ -4,7 +4,7 @@
 //! order of P ─► P's turn published before? ─► nothing
 //!                  │ no
 //!                  └► read from the cursor through P's turn ─► store with the cursor ─► send
-//!                       those before it: missed, in reply to nobody
+//!                       those before it: missed, in reply to an earlier daemon's messages, or to nobody
 //! ```
 //!
 //! Everything here blocks: callers are threads. Knows no file, and no SQL.
@@ -78,7 +78,7 @@ impl Room {
     fn is_behind(&self, cursor: &Cursor, order: &TurnOrder) -> Result<bool, TurnsError> {
         match &order.prompt {
             Some(prompt) if cursor.prompt != order.prompt => {
-                Ok(self.store.has_turn_of(&order.session, prompt)?)
+                Ok(self.store.turn_of(&order.session, prompt)?.is_some())
             }
             _ => Ok(false),
         }
@@ -131,18 +131,17 @@ impl Room {
         let count = read.turns.len();
         let own = read.holds_wanted.then(|| count.checked_sub(1)).flatten();
         let mut in_reply_to = self.in_reply_to(order, cursor, own.and_then(|own| read.turns.get(own)))?;
-        let turns = read.turns.into_iter().enumerate().map(|(n, body)| NewTurn {
-            session: order.session.clone(),
-            ts: now,
-            in_reply_to: if Some(n) == own { std::mem::take(&mut in_reply_to) } else { Vec::new() },
-            body,
+        let turns = read.turns.into_iter().enumerate().map(|(n, body)| {
+            let own = if Some(n) == own { std::mem::take(&mut in_reply_to) } else { Vec::new() };
+            let in_reply_to = if own.is_empty() { earlier(order, &body) } else { own };
+            NewTurn { session: order.session.clone(), ts: now, in_reply_to, body }
         });
         let turns: Vec<NewTurn> = turns.collect();
         turns.iter().for_each(|turn| self.count(turn));
         let lines =
             self.stored_and_sent(|| self.store.append_turns(turns, &order.session, &read.cursor, now))?;
         for line in &lines {
-            tracing::info!(event = "turn.published", session = %order.session, seq = %line.seq());
+            tracing::info!(event = "turn.published", session = %order.session, seq = line.seq().0);
         }
         let own = lines.last().filter(|_| own.is_some() && lines.len() == count).map(Line::seq);
         Ok(own.or_else(|| told.filter(|_| read.holds_wanted && count == 0).map(|(seq, _)| seq)))
@@ -170,4 +169,10 @@ impl Room {
             tracing::warn!(event = "turn.partial", session = %turn.session, prompt);
         }
     }
+}
+
+/// What an earlier daemon delivered into that turn.
+fn earlier(order: &TurnOrder, body: &TurnBody) -> Vec<ReplyTo> {
+    let same = |(prompt, _): &&(PromptId, ReplyTo)| body.prompt_id.as_ref() == Some(prompt);
+    order.earlier.iter().filter(same).map(|(_, name)| name.clone()).collect()
 }

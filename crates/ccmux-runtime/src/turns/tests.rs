@@ -51,6 +51,7 @@ impl House {
             session: self.session.clone(),
             prompt,
             in_reply_to: Vec::new(),
+            earlier: Vec::new(),
             interrupted: false,
             until: None,
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ccmux_policy::effect::Note;
 use ccmux_policy::{AlertKind, Effect, Event};
 use ccmux_wire::id::{MessageId, PromptId, Seq, SessionId};
+use ccmux_wire::output::ReplyTo;
 use ccmux_wire::receipt::MessageState;
 use tokio::sync::mpsc;
 
@@ -34,6 +35,8 @@ pub struct Speaker {
     pub put_away: PutAway,
     /// The screen that an alert is about.
     pub not_understood: NotUnderstood,
+    /// Messages that an earlier daemon delivered, and whose turns it may not have published.
+    pub earlier: Vec<(MessageId, PromptId)>,
 }
 
 impl Speaker {
@@ -45,13 +48,17 @@ impl Speaker {
             events: self.events.clone(),
             turns: self.turns.clone(),
             inbox: self.inbox.clone(),
+            earlier: std::mem::take(&mut self.earlier),
         };
         let publisher = tokio::spawn(publisher.run());
         while let Some(order) = self.orders.recv().await {
             match order {
                 Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } => {
                     let until = self.end_of(&session, prompt.as_ref()).await;
-                    let order = TurnOrder { session, prompt, in_reply_to: Vec::new(), interrupted, until };
+                    let names = Vec::new();
+                    let earlier = Vec::new();
+                    let order =
+                        TurnOrder { session, prompt, in_reply_to: names, earlier, interrupted, until };
                     drop(turn_orders.send(Waiting { order, in_reply_to, answers }));
                 }
                 other => self.say(other),
@@ -103,6 +110,8 @@ struct Publisher {
     events: mpsc::Sender<Event>,
     turns: Turns,
     inbox: Inbox,
+    /// Whatever turns they have is found by the first order that is done: it reads from where the last daemon ended.
+    earlier: Vec<(MessageId, PromptId)>,
 }
 
 impl Publisher {
@@ -117,7 +126,7 @@ impl Publisher {
     /// A turn that is not stored now is stored later: what Claude said would be lost otherwise. `None`: the daemon
     /// stopped before.
     async fn publish(
-        &self,
+        &mut self,
         mut order: TurnOrder,
         in_reply_to: Vec<MessageId>,
         answers: Vec<MessageId>,
@@ -125,16 +134,20 @@ impl Publisher {
         let names = || self.inbox.reply_to(in_reply_to.clone());
         let names = until_done("reply to", InboxError::may_pass, stopped(&self.events), names).await?;
         order.in_reply_to = names.unwrap_or_default();
+        order.earlier = self.earlier_names().await?;
         let session = order.session.clone();
         let publish = || self.turns.publish(order.clone());
         match until_done("publish turn", is_store, stopped(&self.events), publish).await? {
             Ok(Some(seq)) => {
-                tracing::info!(event = "turn.published", %session, %seq);
+                self.settle_earlier(&session).await?;
                 let answered = self.answered(answers, seq).await;
                 let _ = self.events.send(Event::TurnPublished { session, seq }).await;
                 answered
             }
-            Ok(None) => self.answered_before(&session, order.prompt.as_ref(), answers).await,
+            Ok(None) => {
+                self.settle_earlier(&session).await?;
+                self.answered_before(&session, order.prompt.as_ref(), answers).await
+            }
             Err(error) => {
                 tracing::error!(event = "turn.failed", %session, %error);
                 Some(())
@@ -150,10 +163,35 @@ impl Publisher {
         answers: Vec<MessageId>,
     ) -> Option<()> {
         tracing::debug!(event = "turn.nothing_new", %session);
-        if answers.is_empty() {
+        let Some(prompt) = prompt.filter(|_| !answers.is_empty()) else {
             return Some(());
+        };
+        self.answered_by_turn_of(session, prompt, answers).await
+    }
+
+    /// By the names that their senders know.
+    async fn earlier_names(&self) -> Option<Vec<(PromptId, ReplyTo)>> {
+        let (messages, prompts): (Vec<_>, Vec<_>) = self.earlier.iter().cloned().unzip();
+        let names = || self.inbox.reply_to(messages.clone());
+        let names = until_done("reply to", InboxError::may_pass, stopped(&self.events), names).await?;
+        Some(prompts.into_iter().zip(names.unwrap_or_default()).collect())
+    }
+
+    /// Turns that the last daemon could not publish are published now, or there are none.
+    async fn settle_earlier(&mut self, session: &SessionId) -> Option<()> {
+        for (message, prompt) in std::mem::take(&mut self.earlier) {
+            self.answered_by_turn_of(session, &prompt, vec![message]).await?;
         }
-        let read = || self.turns.last_turn_of(session, prompt);
+        Some(())
+    }
+
+    async fn answered_by_turn_of(
+        &self,
+        session: &SessionId,
+        prompt: &PromptId,
+        answers: Vec<MessageId>,
+    ) -> Option<()> {
+        let read = || self.turns.turn_of(session, prompt);
         match until_done("read turn", is_store, stopped(&self.events), read).await? {
             Ok(Some(seq)) => self.answered(answers, seq).await,
             Ok(None) => Some(()),

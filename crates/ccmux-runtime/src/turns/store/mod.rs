@@ -313,14 +313,15 @@ impl Store {
         at.optional().map_err(self.failed("read a cursor"))
     }
 
-    /// Whether a turn of that prompt was stored.
+    /// The latest line of that prompt's turn, if one was stored.
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn has_turn_of(&self, session: &SessionId, prompt: &PromptId) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM lines WHERE session = ?1 AND prompt_id = ?2 LIMIT 1";
-        let found = locked(&self.writer).query_row(sql, [session.as_str(), prompt.as_str()], |_| Ok(()));
-        Ok(found.optional().map_err(self.failed("look for a turn"))?.is_some())
+    pub fn turn_of(&self, session: &SessionId, prompt: &PromptId) -> Result<Option<Seq>, StoreError> {
+        let sql = "SELECT max(seq) FROM lines WHERE session = ?1 AND prompt_id = ?2";
+        let key = [session.as_str(), prompt.as_str()];
+        let found = locked(&self.writer).query_row(sql, key, |row| row.get::<_, Option<i64>>(0));
+        Ok(found.map_err(self.failed("look for a turn"))?.map(|seq| Seq(seq.unsigned_abs())))
     }
 
     /// Remembers how far a session's transcript was read.

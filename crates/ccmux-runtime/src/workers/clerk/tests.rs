@@ -81,6 +81,7 @@ fn desk() -> Desk {
         alerts: Alerts::new().0,
         put_away: PutAway::default(),
         not_understood: NotUnderstood::default(),
+        earlier: Vec::new(),
     };
     let tasks = vec![tokio::spawn(clerk.run()), tokio::spawn(finder.run()), tokio::spawn(talker.run())];
     Desk {
