@@ -15,7 +15,7 @@ The daemon is found through CCMUX_RUNTIME_DIR (default /tmp/ccmux, or /tmp/ccmux
 #[derive(Debug, Parser)]
 #[command(name = "ccmux", version, after_help = EXIT_CODES)]
 pub struct Arguments {
-    /// Which instance of the daemon
+    /// Which instance of the daemon; CCMUX_RUNTIME_DIR, if it is set, says where instead
     #[arg(short, long, value_name = "NAME", global = true)]
     pub instance: Option<InstanceName>,
 

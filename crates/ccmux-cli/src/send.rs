@@ -31,6 +31,7 @@ pub fn run(dir: &Path, options: SendOptions) -> Result<(), Failure> {
 fn exchange(dir: &Path, options: SendOptions) -> Result<Answer, Failure> {
     let limit = reply_limit(options.wait, options.timeout);
     let content = content(options.text)?;
+    let again = what_to_do(options.id.as_deref());
     let mut client = Client::connect(dir)?;
     client.send(Request::Send(SendRequest {
         channel: options.channel.map(String::from),
@@ -41,11 +42,21 @@ fn exchange(dir: &Path, options: SendOptions) -> Result<Answer, Failure> {
         timeout_s: options.timeout,
     }))?;
     client.answer(limit).map_err(|failure| match failure {
-        Failure::Unreachable { why, .. } => Failure::Uncertain(format!(
-            "{why} before it said that the message is accepted: send it again with the same --id"
-        )),
+        Failure::Unreachable { why, .. } => Failure::Uncertain(format!("{why} before it answered: {again}")),
         other => other,
     })
+}
+
+/// The daemon may have taken the message; a second one without an id would be another message.
+fn what_to_do(id: Option<&str>) -> String {
+    match id {
+        Some(id) => {
+            format!("`ccmux inbox show {id}` says what became of the message; the same --id is taken once")
+        }
+        None => {
+            "`ccmux inbox list` says what became of the message; send it again only if it is not there".into()
+        }
+    }
 }
 
 /// Waiting for Claude has no limit unless given; being accepted needs no Claude.

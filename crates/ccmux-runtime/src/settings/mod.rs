@@ -303,8 +303,15 @@ impl Settings {
         if self.backoff.cap < self.backoff.initial {
             return bad("backoff.cap", "give at least backoff.initial");
         }
-        if self.limits.message_bytes == 0 || self.limits.batch_bytes == 0 {
-            return bad("limits", "sizes must be greater than 0");
+        let limits = [
+            ("limits.message_bytes", self.limits.message_bytes == 0),
+            ("limits.batch_bytes", self.limits.batch_bytes == 0),
+            ("limits.queue_messages", self.limits.queue_messages == 0),
+            ("limits.queue_bytes", self.limits.queue_bytes == 0),
+            ("limits.subscriber_bytes", self.limits.subscriber_bytes == 0),
+        ];
+        if let Some((key, _)) = limits.into_iter().find(|(_, is_zero)| *is_zero) {
+            return bad(key, "give at least 1");
         }
         if (1..MIN_RETENTION_BYTES).contains(&self.retention.bytes) {
             return bad("retention.bytes", "give at least 16777216 (16 MiB), or 0 for no limit");
