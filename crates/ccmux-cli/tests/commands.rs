@@ -190,10 +190,15 @@ fn a_daemon_that_hangs_is_left_when_the_time_is_up() {
 
 #[test]
 fn a_daemon_that_dies_before_it_answers_leaves_the_message_uncertain() {
-    let daemon = daemon(&[], Then::HangsUp);
-    let ended = run(&mut ccmux(&daemon.dir, &["send", "x"]));
-    assert_eq!(ended.code, Some(5));
-    assert!(ended.stderr.contains("--id"), "{}", ended.stderr);
+    // Whoever knows no id must look before the message is sent a second time.
+    let ways =
+        [(&["send", "x"][..], "ccmux inbox list"), (&["send", "--id", "i7", "x"], "ccmux inbox show i7")];
+    for (words, remedy) in ways {
+        let daemon = daemon(&[], Then::HangsUp);
+        let ended = run(&mut ccmux(&daemon.dir, words));
+        assert_eq!(ended.code, Some(5));
+        assert!(ended.stderr.contains(remedy), "{}", ended.stderr);
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use nix::fcntl::OFlag;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 /// More than any environment: Linux's own limit for arguments and environment is 2 MiB by default.
@@ -87,6 +88,9 @@ pub struct LaunchFile {
     pub env: BTreeMap<String, String>,
     /// Where to start it.
     pub cwd: PathBuf,
+    /// The soft limit of open files. A tmux server that the daemon started has the daemon's own, higher one, and some
+    /// programs go through all descriptors that they might have.
+    pub descriptors: Option<u64>,
 }
 
 /// Why the agent could not be started; printed in the pane.
@@ -240,6 +244,7 @@ fn become_agent(launch: &LaunchFile) -> Result<std::convert::Infallible, LaunchE
     })?;
     let found = look_up(program, launch.env.get("PATH").map_or("", String::as_str))?;
     give_signals_their_defaults();
+    limit_descriptors(launch.descriptors);
     let source = Command::new(&found)
         .arg0(program)
         .args(arguments)
@@ -247,6 +252,15 @@ fn become_agent(launch: &LaunchFile) -> Result<std::convert::Infallible, LaunchE
         .envs(environment(launch, |name| std::env::var(name).ok()))
         .exec();
     Err(LaunchError::Exec { program: found, source })
+}
+
+/// Only ever lowers it: whoever started the tmux server may have had a reason for less.
+fn limit_descriptors(to: Option<u64>) {
+    let limit = getrlimit(Resource::Nofile);
+    if let Some(to) = to.filter(|to| limit.current.is_none_or(|now| *to < now)) {
+        // It can't fail: less than before is always allowed.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(to), ..limit });
+    }
 }
 
 /// exec() empties the signal mask and gives SIGPIPE its default back, but leaves ignored what was ignored, as it is for

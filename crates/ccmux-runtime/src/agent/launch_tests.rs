@@ -13,6 +13,7 @@ fn launch(argv: &[&str], cwd: &Path) -> LaunchFile {
             ("A".to_owned(), "ä\n;b".to_owned()),
         ]),
         cwd: cwd.to_owned(),
+        descriptors: None,
     }
 }
 
@@ -41,6 +42,15 @@ fn the_launcher_of_these_tests() {
         std::process::exit(error.exit_code().into());
     }
     assert!(matches!(error, LaunchError::Read { .. }), "{error}");
+}
+
+#[test]
+fn the_program_gets_the_descriptors_that_the_daemon_was_given() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let limited = LaunchFile { descriptors: Some(123), ..launch(&["sh", "-c", "ulimit -S -n"], dir.path()) };
+    let file = write(dir.path(), &limited).expect("written");
+    let printed = String::from_utf8(in_a_process(&file).stdout).expect("text");
+    assert!(printed.lines().any(|line| line == "123"), "{printed}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ccmux_wire::hook::TOKEN_VARIABLE;
 use ccmux_wire::id::SessionId;
+use rustix::process::{Resource, getrlimit};
 
 use super::launch::{LaunchFile, scrubbed_environment};
 use crate::settings::{Settings, expand};
@@ -39,6 +40,8 @@ pub struct AgentPlan {
     pub cwd: PathBuf,
     /// Claude's own directory: `CLAUDE_CONFIG_DIR` or `~/.claude`.
     pub config_dir: PathBuf,
+    /// How many descriptors it may open: what the daemon was given, before it allows itself more.
+    pub descriptors: Option<u64>,
 }
 
 /// What Claude Code is told by files.
@@ -70,7 +73,8 @@ impl AgentPlan {
             Some(dir) => PathBuf::from(dir),
             None => environment.get("HOME").map_or(home, Path::new).join(".claude"),
         };
-        Ok(Self { command, environment, cwd, config_dir })
+        let descriptors = getrlimit(Resource::Nofile).current;
+        Ok(Self { command, environment, cwd, config_dir, descriptors })
     }
 
     /// Where transcripts are.
@@ -115,7 +119,12 @@ impl AgentPlan {
         let mut env = self.environment.clone();
         env.insert(TOKEN_VARIABLE.to_owned(), token.to_owned());
         env.insert("CCMUX_RUNTIME_DIR".to_owned(), runtime_dir.display().to_string());
-        LaunchFile { argv: with_arguments(&self.command, own), env, cwd: self.cwd.clone() }
+        LaunchFile {
+            argv: with_arguments(&self.command, own),
+            env,
+            cwd: self.cwd.clone(),
+            descriptors: self.descriptors,
+        }
     }
 }
 

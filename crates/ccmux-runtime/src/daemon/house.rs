@@ -73,6 +73,8 @@ impl House {
         let settings = &setting.settings;
         let plan = AgentPlan::new(settings, &setting.home, setting.environment.clone())?;
         let rules = setting.rule_book()?;
+        // Not before: the plan remembers what the agent may have.
+        super::allow_descriptors();
         // The runtime directory first: it says who else runs, before anything else is touched.
         let runtime_dir = Arc::new(RuntimeDir::claim(&expand(&settings.runtime_dir, &setting.home))?);
         let state_dir = StateDir::claim(&expand(&settings.state_dir, &setting.home))?;

@@ -164,7 +164,6 @@ pub async fn run(
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     let _limit_on_files = fail_writes_over_the_limit()?;
-    allow_descriptors();
     let mut house = House::open(setting).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
     running.tasks.spawn(house.reloader().run(reload, shutdown.clone()));
