@@ -36,6 +36,17 @@ pub enum MessageState {
 }
 
 impl MessageState {
+    /// All of them, in the order of a message's life.
+    pub const ALL: [Self; 7] = [
+        Self::Accepted,
+        Self::InFlight,
+        Self::Delivered,
+        Self::Answered,
+        Self::Uncertain,
+        Self::Failed,
+        Self::Expired,
+    ];
+
     /// The word used in the database, in JSON and on the command line.
     pub fn word(self) -> &'static str {
         match self {
@@ -51,17 +62,7 @@ impl MessageState {
 
     /// Reads the word of [`MessageState::word`].
     pub fn from_word(word: &str) -> Option<Self> {
-        [
-            Self::Accepted,
-            Self::InFlight,
-            Self::Delivered,
-            Self::Answered,
-            Self::Uncertain,
-            Self::Failed,
-            Self::Expired,
-        ]
-        .into_iter()
-        .find(|state| state.word() == word)
+        Self::ALL.into_iter().find(|state| state.word() == word)
     }
 
     /// Nothing further will happen to the message by itself.

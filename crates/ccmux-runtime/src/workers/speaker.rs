@@ -55,8 +55,8 @@ impl Speaker {
             match order {
                 Effect::PublishTurn { session, prompt, in_reply_to, answers, interrupted } => {
                     let until = self.end_of(&session, prompt.as_ref()).await;
-                    let names = Vec::new();
-                    let earlier = Vec::new();
+                    // Names come when it is this order's turn.
+                    let (names, earlier) = (Vec::new(), Vec::new());
                     let order =
                         TurnOrder { session, prompt, in_reply_to: names, earlier, interrupted, until };
                     drop(turn_orders.send(Waiting { order, in_reply_to, answers }));

@@ -6,16 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL_STATES: [MessageState; 7] = [
-    MessageState::Accepted,
-    MessageState::InFlight,
-    MessageState::Delivered,
-    MessageState::Answered,
-    MessageState::Uncertain,
-    MessageState::Failed,
-    MessageState::Expired,
-];
-
 const PROVED: Proved = Proved { entered_at: Some(UnixMs(250)), proved_at: UnixMs(300) };
 
 async fn deliver(daemon: &Daemon, batch: u64, proof: Proof) -> Result<(), InboxError> {
@@ -349,9 +339,9 @@ async fn every_order_in_every_state_does_what_the_diagram_says() {
 
 #[test]
 fn the_diagram_allows_these_ways_and_no_other() {
-    let allowed: Vec<(&str, &str)> = ALL_STATES
+    let allowed: Vec<(&str, &str)> = MessageState::ALL
         .into_iter()
-        .flat_map(|from| ALL_STATES.map(|to| (from, to)))
+        .flat_map(|from| MessageState::ALL.map(|to| (from, to)))
         .filter(|(from, to)| may_become(*from, *to))
         .map(|(from, to)| (from.word(), to.word()))
         .collect();

@@ -6,15 +6,6 @@ use ccmux_wire::inbox::InboxMessage;
 
 use super::*;
 
-const ALL: [MessageState; 7] = [
-    MessageState::Accepted,
-    MessageState::InFlight,
-    MessageState::Delivered,
-    MessageState::Answered,
-    MessageState::Uncertain,
-    MessageState::Failed,
-    MessageState::Expired,
-];
 const DAY_MS: i64 = 86_400_000;
 
 fn keeping(days: u64, bytes: u64) -> Place {
@@ -49,7 +40,7 @@ async fn states(daemon: &Daemon) -> Vec<MessageState> {
 async fn what_is_over_goes_after_its_days_and_what_is_not_never() {
     let place = keeping(30, 0);
     let daemon = place.open();
-    for (batch, state) in (1..).zip(ALL) {
+    for (batch, state) in (1..).zip(MessageState::ALL) {
         daemon.message_in(batch, state).await;
     }
     make_older(&daemon, 29 * DAY_MS).await;
