@@ -1,5 +1,8 @@
 //! Transcripts: recorded, late, hostile.
 
+mod finding;
+mod opening;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -13,6 +16,7 @@ use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use self::finding::find;
 use super::scan::same_words;
 use super::*;
 
@@ -476,141 +480,4 @@ fn the_end_of_a_file_is_the_end_of_its_last_whole_line() {
     assert_eq!(end(&[[b'x'; 10_000].as_slice(), b"\n"].concat()), 10_001);
     fs::remove_file(&path).unwrap();
     assert_eq!(Cursor::end_of(&path, projects.dir.path()).unwrap(), Cursor::start_of(&path));
-}
-
-/// Opens the path, which must be refused at once.
-fn assert_refused(projects: &Projects, path: &Path, word: &str) {
-    let begun = Instant::now();
-    let refused = open_transcript(path, projects.dir.path()).unwrap_err();
-    assert!(begun.elapsed() < Duration::from_millis(200));
-    assert!(matches!(refused, TranscriptError::Refused { .. }), "{refused}");
-    assert!(refused.to_string().contains(word), "{refused}");
-}
-
-/// Field fault 26.
-#[test]
-fn only_regular_files_of_ours_in_the_directory_are_opened() {
-    let projects = Projects::new();
-    let at = |name: &str| projects.dir.path().join("-home-u-proj").join(name);
-    nix::unistd::mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
-    assert_refused(&projects, &at("fifo"), "a FIFO");
-    fs::create_dir(at("dir")).unwrap();
-    assert_refused(&projects, &at("dir"), "a directory");
-    symlink("/dev/zero", at("zero")).unwrap();
-    assert_refused(&projects, &at("zero"), "a symbolic link");
-    assert_refused(&projects, Path::new("/dev/zero"), "not beneath");
-    let outside = TempDir::new().unwrap();
-    fs::write(outside.path().join("t.jsonl"), "").unwrap();
-    assert_refused(&projects, &outside.path().join("t.jsonl"), "not beneath");
-    symlink(outside.path(), at("out")).unwrap();
-    assert_refused(&projects, &at("out").join("t.jsonl"), "not beneath");
-    assert_refused(
-        &projects,
-        &at("..").join("..").join(outside.path().file_name().unwrap()).join("t.jsonl"),
-        "not",
-    );
-    symlink(outside.path().join("t.jsonl"), at("link")).unwrap();
-    assert_refused(&projects, &at("link"), "a symbolic link");
-    let missing = open_transcript(&at("missing"), projects.dir.path());
-    assert!(matches!(missing, Err(TranscriptError::Missing { .. })));
-    if nix::unistd::geteuid().is_root() {
-        fs::write(at("foreign"), "").unwrap();
-        std::os::unix::fs::chown(at("foreign"), Some(12345), None).unwrap();
-        assert_refused(&projects, &at("foreign"), "belongs to uid 12345");
-    }
-    fs::write(at("fine"), "").unwrap();
-    open_transcript(&at("fine"), projects.dir.path()).unwrap();
-}
-
-#[test]
-fn a_projects_directory_behind_a_link_is_the_directory() {
-    let projects = Projects::new();
-    projects.append(&[]);
-    let elsewhere = TempDir::new().unwrap();
-    let link = elsewhere.path().join("projects");
-    symlink(projects.dir.path(), &link).unwrap();
-    open_transcript(&link.join("-home-u-proj/session.jsonl"), &link).unwrap();
-    open_transcript(&projects.transcript(), &link).unwrap();
-}
-
-/// Field fault 26.
-#[test]
-fn a_sparse_file_of_5_gb_is_given_up_in_bounded_time() {
-    let projects = Projects::new();
-    File::create(projects.transcript()).unwrap().set_len(5 << 30).unwrap();
-    let start = Cursor::start_of(&projects.transcript());
-    let begun = Instant::now();
-    let request = TurnRequest { catch_up: Duration::from_secs(5), ..request(Some("P"), Some("words")) };
-    let read = projects.reader().read_turn(&start, &request).unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    assert!(the_turn(&read).partial);
-    assert_eq!(texts(the_turn(&read)), ["words"]);
-}
-
-fn same(theirs: &str, ours: &str) -> bool {
-    theirs == ours
-}
-
-fn contains(theirs: &str, ours: &str) -> bool {
-    theirs.contains(ours)
-}
-
-fn find(projects: &Projects, offset: u64, text: &str) -> (Found, Option<PromptId>) {
-    find_batch(&projects.transcript(), projects.dir.path(), offset, Wanted { text, same, contains })
-}
-
-#[test]
-fn a_batch_is_found_as_a_prompt_within_one_or_not_at_all() {
-    let projects = Projects::new();
-    projects.append(&[user("P", "hello"), says("m", "hello you"), user("Q", "a draft, hello there")]);
-    assert_eq!(find(&projects, 0, "hello"), (Found::Whole, Some(PromptId::new("P"))));
-    assert_eq!(find(&projects, 0, "a draft"), (Found::Within, Some(PromptId::new("Q"))));
-    assert_eq!(find(&projects, 0, "you"), (Found::Absent, None));
-}
-
-#[test]
-fn what_was_there_before_the_paste_is_no_witness() {
-    let projects = Projects::new();
-    projects.append(&[user("P", "hello")]);
-    let offset = fs::metadata(projects.transcript()).unwrap().len();
-    assert_eq!(find(&projects, offset, "hello"), (Found::Absent, None));
-    projects.append(&[user("Q", "hello")]);
-    assert_eq!(find(&projects, offset, "hello"), (Found::Whole, Some(PromptId::new("Q"))));
-}
-
-#[test]
-fn input_that_claude_queued_or_put_into_the_running_turn_is_found() {
-    let projects = Projects::new();
-    projects.append(&[
-        user("P", "go"),
-        json!({"type":"queue-operation","operation":"enqueue","content":"joined"}),
-        json!({"type":"queue-operation","operation":"enqueue","content":"waits"}),
-        json!({"type":"attachment","attachment":{"type":"queued_command","prompt":"joined"}}),
-    ]);
-    assert_eq!(find(&projects, 0, "joined"), (Found::Whole, Some(PromptId::new("P"))));
-    assert_eq!(find(&projects, 0, "waits").0, Found::Whole);
-    projects.append(&[says("m", "done"), user("Q", "waits")]);
-    assert_eq!(find(&projects, 0, "waits"), (Found::Whole, Some(PromptId::new("Q"))));
-}
-
-#[test]
-fn absent_is_only_said_if_everything_was_read() {
-    let projects = Projects::new();
-    assert_eq!(find(&projects, 0, "x").0, Found::Absent, "the file is made with the first prompt");
-    assert_eq!(find(&projects, 7, "x").0, Found::Unreadable, "it was there once");
-    fs::write(projects.transcript(), r#"{"type":"user","mess"#).unwrap();
-    assert_eq!(find(&projects, 0, "x").0, Found::Unreadable, "the last line is torn");
-    fs::remove_file(projects.transcript()).unwrap();
-    nix::unistd::mkfifo(&projects.transcript(), Mode::S_IRWXU).unwrap();
-    assert_eq!(find(&projects, 0, "x").0, Found::Unreadable);
-    let find_in = |path: &str| {
-        let wanted = Wanted { text: "x", same, contains };
-        find_batch(Path::new(path), Path::new("/nonexistent/projects"), 0, wanted).0
-    };
-    assert_eq!(find_in("/nonexistent/t.jsonl"), Found::Unreadable, "no place for a transcript");
-    assert_eq!(
-        find_in("/nonexistent/projects/x/t.jsonl"),
-        Found::Absent,
-        "a new home: the folders come with the file"
-    );
 }
