@@ -1,50 +1,20 @@
-//! Acceptance E: Claude answers on channels. The demo agent first, then the real CLI over both transports.
+//! Acceptance E: Claude answers on channels. (The real CLI: real_claude_tool.rs.)
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ccmux_tests::claude;
+use ccmux_tests::adapter::results;
 use ccmux_tests::house::House;
-use serde_json::Value;
-
-/// An adapter that reads the FIFO for good: what it got so far.
-fn adapter(house: &House, name: &str) -> Arc<Mutex<Vec<String>>> {
-    let path = house.fifo(name);
-    let got = Arc::new(Mutex::new(Vec::new()));
-    let lines = Arc::clone(&got);
-    // Open before the first message, as an adapter is; both ends, so that it never ends.
-    let fifo = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    std::thread::spawn(move || {
-        for line in BufReader::new(fifo).lines().map_while(Result::ok) {
-            lines.lock().unwrap().push(line);
-        }
-    });
-    got
-}
-
-fn wait_for_lines(house: &House, got: &Mutex<Vec<String>>, count: usize) -> Vec<String> {
-    house.wait_for("lines at the adapter", || {
-        Some(got.lock().unwrap().clone()).filter(|lines| lines.len() >= count)
-    })
-}
-
-/// The tool results of a turn: whether each is an error, and its text.
-fn results(turn: &Value) -> Vec<(bool, String)> {
-    let blocks = turn["turn"].as_array().into_iter().flatten();
-    let results = blocks.filter(|block| block["type"] == "tool_result");
-    results.map(|block| (block["is_error"] == true, block["content"].to_string())).collect()
-}
 
 /// Acceptance E1.
 #[test]
 fn e1_the_agents_answer_comes_out_of_the_fifo_and_errors_come_back_to_it() {
     let house = House::builder().ready();
-    let got = adapter(&house, "out.test");
+    let got = house.adapter("test");
     let turns = house.subscribe();
     house.fifo("out.deaf");
     fs::write(house.run_dir().join("out.file"), "precious").unwrap();
@@ -54,7 +24,7 @@ fn e1_the_agents_answer_comes_out_of_the_fifo_and_errors_come_back_to_it() {
         house.write("in.t", format!("mcp: {word}\n"));
         found = turns.wait_for_turns(n + 1);
     }
-    assert_eq!(wait_for_lines(&house, &got, 1), ["hello"]);
+    assert_eq!(house.wait_for_lines(&got, 1), ["hello"]);
     let results: Vec<(bool, String)> = found.iter().flat_map(results).collect();
     let says = ["sent to test", "no channel", "nobody is listening on deaf", "out.file is refused"];
     for ((is_error, text), (n, says)) in results.iter().zip(says.into_iter().enumerate()) {
@@ -68,8 +38,8 @@ fn e1_the_agents_answer_comes_out_of_the_fifo_and_errors_come_back_to_it() {
 /// Acceptance E1.
 #[test]
 fn e1_the_port_and_the_token_are_the_same_for_an_agent_that_outlived_the_daemon() {
-    let house = House::builder().ready();
-    let got = adapter(&house, "out.test");
+    let house = House::builder().settings("[mcp]\nentry = \"http\"\n").ready();
+    let got = house.adapter("test");
     let port = house.status().mcp.port.expect("a port");
     let agent = house.agent_pid();
     house.kill9();
@@ -77,7 +47,7 @@ fn e1_the_port_and_the_token_are_the_same_for_an_agent_that_outlived_the_daemon(
     house.wait_ready();
     assert_eq!((house.status().mcp.port, house.agent_pid()), (Some(port), agent));
     house.write("in.t", "mcp: test again\n");
-    assert_eq!(wait_for_lines(&house, &got, 1), ["again"]);
+    assert_eq!(house.wait_for_lines(&got, 1), ["again"]);
 }
 
 /// Acceptance A7.
@@ -112,52 +82,4 @@ fn a6_the_daemon_stops_in_time_with_streams_open() {
     let began = Instant::now();
     assert!(house.stop().success());
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-}
-
-/// One call, an error, and the same in Claude's default mode: no dialog may come up.
-fn real_claude_answers(settings: &str, default_mode: bool) {
-    let Some(claude) = claude::or_skip() else { return };
-    let mut settings = settings.to_owned();
-    if default_mode {
-        settings.push_str(&format!("\n[agent]\ncommand = \"{}\"\n", claude.display()));
-    }
-    let mut house = House::with_claude(&claude);
-    if default_mode {
-        house.env_remove("CCMUX_AGENT_COMMAND");
-    }
-    house.write_settings(&settings);
-    house.start();
-    house.wait_ready();
-    let got = adapter(&house, "out.test");
-    let turns = house.subscribe();
-    house.write("in.t", "mcp: test hello from claude\n");
-    assert_eq!(wait_for_lines(&house, &got, 1), ["hello from claude"]);
-    turns.wait_for_turns(1);
-    house.write("in.t", "mcp: nowhere x\n");
-    let found = turns.wait_for_turns(2);
-    let results: Vec<(bool, String)> = found.iter().flat_map(results).collect();
-    assert_eq!(
-        results.iter().map(|(is_error, _)| *is_error).collect::<Vec<_>>(),
-        [false, true],
-        "{results:?}"
-    );
-    assert!(results[1].1.contains("these take messages: test"), "{results:?}");
-}
-
-/// Acceptance E1.
-#[test]
-fn e1_the_real_claude_answers_over_streamable_http() {
-    real_claude_answers("", false);
-}
-
-/// Acceptance E1.
-#[test]
-fn e1_the_real_claude_answers_over_server_sent_events() {
-    real_claude_answers("[mcp]\nentry = \"sse\"\n", false);
-}
-
-/// Acceptance E1.
-#[test]
-fn e1_the_real_claude_is_not_asked_for_permission_in_its_default_mode() {
-    real_claude_answers("", true);
 }

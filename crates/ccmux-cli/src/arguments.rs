@@ -41,6 +41,10 @@ pub enum Command {
     Inbox(InboxOptions),
     /// Go to the agent's terminal (leave it with tmux's detach key, mostly Ctrl-b d)
     Attach(AttachOptions),
+    /// Offer Claude its tools over stdio (MCP); Claude Code starts this itself
+    ///
+    /// It stays when the daemon goes, and finds the next one. Ends with its input.
+    Mcp(McpOptions),
     /// Guide through the first run: what is missing, what Claude asks and what to press
     ///
     /// Works without the daemon, and presses nothing itself. Exit codes: those of `ccmuxd setup` (0 Claude is ready,
@@ -149,6 +153,9 @@ impl DoctorOptions {
         flags.chain(self.further).collect()
     }
 }
+
+#[derive(Debug, Args)]
+pub struct McpOptions {}
 
 #[derive(Debug, Args)]
 pub struct ScreenOptions {

@@ -68,14 +68,15 @@ impl Client {
 
     /// Reads one line; `None` once the daemon has hung up.
     pub fn line(&mut self, limit: Option<Duration>) -> Result<Option<String>, Failure> {
+        self.read_line(limit).map_err(|error| self.lost(&error))
+    }
+
+    /// [`Client::line`], with what the system said.
+    pub fn read_line(&mut self, limit: Option<Duration>) -> io::Result<Option<String>> {
         let mut line = String::new();
-        let read =
-            self.stream.get_mut().set_read_timeout(limit).and_then(|()| self.stream.read_line(&mut line));
-        match read {
-            Ok(_) if line.ends_with('\n') => Ok(Some(line)),
-            Ok(_) => Ok(None),
-            Err(error) => Err(self.lost(&error)),
-        }
+        self.stream.get_mut().set_read_timeout(limit)?;
+        self.stream.read_line(&mut line)?;
+        Ok(Some(line).filter(|line| line.ends_with('\n')))
     }
 
     /// The failure for a daemon that went away.

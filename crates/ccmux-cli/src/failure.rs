@@ -37,7 +37,7 @@ impl Failure {
             ) => Self::Refused(error),
             Some(ErrorCode::TimedOut) => Self::TimedOut(error),
             Some(ErrorCode::Uncertain) => Self::Uncertain(error),
-            Some(ErrorCode::Internal) | None => Self::Failed(error),
+            Some(ErrorCode::Stopping | ErrorCode::Internal) | None => Self::Failed(error),
         }
     }
 

@@ -11,6 +11,7 @@
 //! | [`client`] | one connection to `control.sock`, blocking |
 //! | [`failure`] | the ways a command ends other than well, and their exit codes |
 //! | [`ccmuxd`] | commands that work without a daemon: they become the `ccmuxd` beside this client |
+//! | [`mcp`] | Claude's tools over stdio |
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
 //! | the others | one command each |
 
@@ -22,6 +23,7 @@ mod client;
 mod completions;
 mod failure;
 mod inbox;
+mod mcp;
 mod paper;
 mod reload;
 mod screen;
@@ -34,7 +36,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, McpOptions};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Channels(options) => channels::run(&dir, &options),
         Command::Inbox(options) => inbox::run(&dir, options),
         Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
+        Command::Mcp(McpOptions {}) => mcp::run(&dir),
         Command::Setup(options) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
         Command::Doctor(options) => ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments()),
         Command::Reload(options) => reload::run(&dir, &options),

@@ -1,10 +1,13 @@
-//! A client of one MCP server over streamable HTTP: as much of it as a tool call needs.
+//! A client of one MCP server over stdio or streamable HTTP: as much of it as a tool call needs.
 //!
-//! Reads the `--mcp-config` files that Claude Code would read. Each call is two requests, `initialize` and `tools/call`,
-//! each on a connection of its own. Servers of other types are as good as not connected.
+//! Reads the `--mcp-config` files that Claude Code would read. Each call is two requests, `initialize` and `tools/call`:
+//! over HTTP each on a connection of its own, over stdio to a program that is started for the call. Servers of other
+//! types are as good as not connected.
 
-use std::io::{self, Read, Write};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -17,11 +20,28 @@ const PREFIX: &str = "mcp__ccmux__";
 
 /// Where the server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub enum Server {
+    /// It listens already.
+    Http(HttpServer),
+    /// It is to be started.
+    Stdio(StdioServer),
+}
+
+/// Streamable HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpServer {
     authority: String,
     path: String,
     /// Whole lines.
     headers: String,
+}
+
+/// A program, and what it adds to our environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StdioServer {
+    command: String,
+    arguments: Vec<String>,
+    environment: BTreeMap<String, String>,
 }
 
 impl Server {
@@ -34,14 +54,11 @@ impl Server {
     }
 
     fn of_entry(entry: &Value) -> Option<Self> {
-        if entry["type"] != "http" {
-            return None;
+        match entry["type"].as_str()? {
+            "http" => HttpServer::of_entry(entry).map(Self::Http),
+            "stdio" => StdioServer::of_entry(entry).map(Self::Stdio),
+            _ => None,
         }
-        let (authority, path) = entry["url"].as_str()?.strip_prefix("http://")?.split_once('/')?;
-        let headers = entry["headers"].as_object().into_iter().flatten();
-        let headers =
-            headers.filter_map(|(name, value)| value.as_str().map(|value| format!("{name}: {value}\r\n")));
-        Some(Self { authority: authority.to_owned(), path: format!("/{path}"), headers: headers.collect() })
     }
 
     /// Calls a tool by the name that the model knows. Blocks. Exit code 0 is a result, 1 a tool error, none: no answer.
@@ -58,14 +75,78 @@ impl Server {
     }
 
     fn try_call(&self, tool: &str, arguments: &Value) -> io::Result<Value> {
-        self.ask(
-            "initialize",
-            &json!({
-                "protocolVersion": "2025-06-18", "capabilities": {},
-                "clientInfo": {"name": "ccmux-demo-agent", "version": env!("CARGO_PKG_VERSION")},
-            }),
-        )?;
-        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "ccmux-demo-agent", "version": env!("CARGO_PKG_VERSION")},
+        });
+        let call = json!({"name": tool, "arguments": arguments});
+        let requests = [("initialize", hello), ("tools/call", call)];
+        match self {
+            Self::Http(server) => {
+                requests.iter().try_fold(Value::Null, |_, (method, params)| server.ask(method, params))
+            }
+            Self::Stdio(server) => server.ask(&requests),
+        }
+    }
+}
+
+impl StdioServer {
+    fn of_entry(entry: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Some(Self {
+            command: text(&entry["command"])?,
+            arguments: entry["args"].as_array().into_iter().flatten().filter_map(text).collect(),
+            environment: entry["env"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
+                .collect(),
+        })
+    }
+
+    /// Asks one after the other; the last result.
+    fn ask(&self, requests: &[(&str, Value)]) -> io::Result<Value> {
+        let mut command = Command::new(&self.command);
+        command.args(&self.arguments).envs(&self.environment);
+        let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let mut said = BufReader::new(server.stdout.take().ok_or_else(gone)?);
+        let mut result = Ok(Value::Null);
+        if let Some(mut input) = server.stdin.take() {
+            for (method, params) in requests {
+                let request = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
+                writeln!(input, "{request}")?;
+                result = answer_to(method, &mut said);
+            }
+        }
+        // Its input has ended: it ends.
+        server.wait()?;
+        result
+    }
+}
+
+/// Reads until there is the answer; whatever else the server says is not for us.
+fn answer_to(id: &str, said: &mut impl BufRead) -> io::Result<Value> {
+    loop {
+        let mut line = String::new();
+        if said.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let reply: Value = serde_json::from_str(&line)?;
+        if reply["id"] == id {
+            return outcome_of(&reply, "an error");
+        }
+    }
+}
+
+impl HttpServer {
+    fn of_entry(entry: &Value) -> Option<Self> {
+        let (authority, path) = entry["url"].as_str()?.strip_prefix("http://")?.split_once('/')?;
+        let headers = entry["headers"].as_object().into_iter().flatten();
+        let headers =
+            headers.filter_map(|(name, value)| value.as_str().map(|value| format!("{name}: {value}\r\n")));
+        Some(Self { authority: authority.to_owned(), path: format!("/{path}"), headers: headers.collect() })
     }
 
     fn ask(&self, method: &str, params: &Value) -> io::Result<Value> {
@@ -93,9 +174,13 @@ fn result_of(answer: &str) -> io::Result<Value> {
     let status = head.lines().next().unwrap_or_default();
     let reply: Value =
         serde_json::from_str(body).map_err(|_| io::Error::other(format!("{status}: {body}")))?;
+    outcome_of(&reply, status)
+}
+
+fn outcome_of(reply: &Value, otherwise: &str) -> io::Result<Value> {
     match reply.get("result") {
         Some(result) => Ok(result.clone()),
-        None => Err(io::Error::other(reply["error"]["message"].as_str().unwrap_or(status).to_owned())),
+        None => Err(io::Error::other(reply["error"]["message"].as_str().unwrap_or(otherwise).to_owned())),
     }
 }
 
@@ -152,7 +237,25 @@ mod tests {
     }
 
     #[test]
-    fn only_an_http_server_called_ccmux_counts() {
+    fn a_server_over_stdio_is_started_for_the_call_with_its_own_variables() {
+        let script = r#"
+            while read -r line; do
+                case $line in
+                    *initialize*) echo '{"jsonrpc":"2.0","method":"notifications/x"}'; id=initialize ;;
+                    *) id=tools/call ;;
+                esac
+                echo '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"'$SAID'"}]}}'
+            done"#;
+        let entry =
+            json!({"type": "stdio", "command": "sh", "args": ["-c", script], "env": {"SAID": "sent"}});
+        let done = Server::of_entry(&entry).unwrap().call("mcp__ccmux__send_to_channel", &json!({}));
+        assert_eq!((done.code, done.stdout.as_str()), (Some(0), "sent"), "{}", done.stderr);
+        let entry = json!({"type": "stdio", "command": "true"});
+        assert_eq!(Server::of_entry(&entry).unwrap().call("x", &json!({})).code, None);
+    }
+
+    #[test]
+    fn only_a_server_called_ccmux_of_a_known_type_counts() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, content: &str| {
             let path = dir.path().join(name);

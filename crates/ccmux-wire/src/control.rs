@@ -12,6 +12,7 @@ use crate::inbox::{InboxMessage, InboxRequest};
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
+use crate::tools::{ToolCall, ToolDone};
 
 /// A request with its version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +57,10 @@ pub enum Request {
     Broadcast(BroadcastRequest),
     /// Read again what can change while the daemon runs.
     Reload,
+    /// Do one of Claude's tools.
+    Tool(ToolCall),
+    /// A stream: the channels as they are, and again whenever they are others.
+    Channels,
 }
 
 /// A turn as an older hook shows it.
@@ -121,6 +126,9 @@ pub struct Reply {
     /// For `reload`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reload: Option<Reloaded>,
+    /// For `tool`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool: Option<ToolDone>,
 }
 
 /// What a reload did.
@@ -161,6 +169,8 @@ pub enum ErrorCode {
     TimedOut,
     /// The message ended `uncertain`.
     Uncertain,
+    /// The daemon ends; nothing was done, and the next one may be asked the same.
+    Stopping,
     /// The daemon failed; see its log.
     Internal,
 }

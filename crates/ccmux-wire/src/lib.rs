@@ -11,6 +11,7 @@
 //! | [`output`] | lines on `output.sock`: turns, alerts, the goodbye |
 //! | [`receipt`] | the states of a message and the receipt for one |
 //! | [`status`] | what `ccmux status` and `ccmux why` show |
+//! | [`tools`] | Claude's tools, and how `ccmux mcp` has them done |
 //! | [`paths`] | where the daemon and its clients meet |
 //!
 //! This crate opens no file and no socket but for the lookup of [`paths`]; it knows no policy and no tmux.
@@ -26,6 +27,7 @@ pub mod output;
 pub mod paths;
 pub mod receipt;
 pub mod status;
+pub mod tools;
 
 /// The version of every frame on `control.sock`. A peer that sends another one is told so.
 pub const WIRE_VERSION: u32 = 1;

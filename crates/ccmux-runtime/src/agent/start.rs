@@ -77,12 +77,24 @@ impl AgentStart<'_> {
     fn write_files(&self, version: &Version) -> Result<GeneratedFiles, String> {
         let hooks = HookSettings { hook: self.hook, version };
         let settings = hooks.write_to(self.state_dir).map_err(|error| error.to_string())?;
-        let entry = self.mcp.and_then(|(door, transport)| {
-            let token = door.token().map(|token| token.value.as_ref());
-            door.address().map(|port| McpEntry { transport, port, token })
-        });
+        let client = self.launcher.with_file_name("ccmux");
+        let entry = self.mcp.and_then(|(door, transport)| self.entry(door, transport, &client));
         let mcp = entry.map(|entry| entry.write_to(self.state_dir)).transpose();
         Ok(GeneratedFiles { settings, mcp: mcp.map_err(|error| format!("the MCP entry: {error}"))? })
+    }
+
+    /// Without the client beside us Claude goes by HTTP: better than no tools.
+    fn entry<'a>(&'a self, door: &'a Door, transport: Transport, client: &'a Path) -> Option<McpEntry<'a>> {
+        let token = door.token().map(|token| token.value.as_ref());
+        match transport {
+            Transport::Stdio if client.is_file() => {
+                return Some(McpEntry::Bridge { client, runtime_dir: self.runtime_dir });
+            }
+            Transport::Stdio => tracing::warn!(event = "mcp.bridge_missing", client = %client.display()),
+            Transport::Sse => return door.address().map(|port| McpEntry::sse(port, token)),
+            Transport::Http => {}
+        }
+        door.address().map(|port| McpEntry::http(port, token))
     }
 
     /// `--resume` of a session without a transcript ends the agent with 1 (F 37).

@@ -7,6 +7,7 @@
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`reload`] | `reload`, and the signal for it |
+//! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
 
@@ -15,5 +16,6 @@ pub mod principal;
 pub mod reload;
 pub mod requests;
 pub mod server;
+pub mod tools;
 
 pub use server::{Control, Desk};

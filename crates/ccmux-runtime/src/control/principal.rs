@@ -7,6 +7,7 @@ use ccmux_policy::event::Origin;
 use ccmux_wire::control::Request;
 use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::SessionId;
+use ccmux_wire::tools::ToolCall;
 
 use crate::agent::process::is_descendant;
 
@@ -15,7 +16,7 @@ use crate::agent::process::is_descendant;
 pub enum Principal {
     /// The user's client.
     Owner,
-    /// A hook of the agent in our pane.
+    /// A hook of the agent in our pane, or the bridge that it started for its tools.
     OwnSession,
     /// A hook of any other agent of the user.
     Foreign(Option<SessionId>),
@@ -34,7 +35,8 @@ impl Principal {
     pub fn may(&self, request: &Request) -> bool {
         match self {
             Self::Owner => !matches!(request, Request::Hook(_)),
-            Self::OwnSession | Self::Foreign(_) => matches!(request, Request::Hook(_)),
+            Self::OwnSession => matches!(request, Request::Hook(_) | Request::Tool(_)),
+            Self::Foreign(_) => matches!(request, Request::Hook(_)),
         }
     }
 }
@@ -58,6 +60,15 @@ pub fn of_hook(frame: &HookFrame, sender: Sender<'_>) -> Principal {
     match (knows_token, sender.agent) {
         (true, Some(agent)) if is_agents_hook(frame, sender.pid, agent) => Principal::OwnSession,
         _ => Principal::Foreign(session),
+    }
+}
+
+/// Says who wants a tool done: our agent, which gave its bridge the token, or the user, who may write to every FIFO
+/// anyway.
+pub fn of_tool(call: &ToolCall, token: &str) -> Principal {
+    match call.token.as_deref().is_some_and(|said| same_bytes(said, token)) {
+        true => Principal::OwnSession,
+        false => Principal::Owner,
     }
 }
 
@@ -116,5 +127,11 @@ mod tests {
         assert!(Principal::Owner.may(&Request::Status) && !Principal::Owner.may(&hook));
         assert!(Principal::OwnSession.may(&hook) && !Principal::OwnSession.may(&Request::Status));
         assert!(Principal::Foreign(None).may(&hook) && !Principal::Foreign(None).may(&Request::Why));
+        let call = ToolCall { name: "x".into(), arguments: Default::default(), token: Some("t".into()) };
+        assert_eq!(of_tool(&call, "t"), Principal::OwnSession);
+        assert_eq!(of_tool(&call, "another"), Principal::Owner);
+        let tool = Request::Tool(call);
+        assert!(Principal::Owner.may(&tool) && Principal::OwnSession.may(&tool));
+        assert!(!Principal::Foreign(None).may(&tool));
     }
 }

@@ -21,9 +21,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::hooks::HookFront;
-use super::principal::{Principal, Sender, of_hook};
+use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
+use super::tools;
+use crate::mcp::Tools;
 use crate::terminal::Terminal;
 
 /// A hook's event must find room in the queue within that time; the hook itself gives up at 300 ms.
@@ -33,6 +35,8 @@ const MAX_CONNECTIONS: usize = 512;
 /// The first line must come within that time, and each line once it has begun: a connection that says nothing takes the
 /// place of one that would.
 const LINE_WITHIN: Duration = Duration::from_secs(30);
+/// At shutdown a tool that is being done gets this long: who asked for it must know what became of it.
+const TOOL_ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// After a failed accept (no descriptors left) this long nothing is accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,6 +49,8 @@ pub struct Desk<T> {
     pub hooks: HookFront,
     /// Reads again what can be.
     pub reloader: Reloader,
+    /// Does Claude's tools.
+    pub tools: Tools,
     /// Where hooks' events go.
     pub events: mpsc::Sender<Event>,
     /// The owned session's token.
@@ -95,6 +101,7 @@ impl<T: Terminal> Control<T> {
 enum Answer {
     Line(Vec<u8>),
     Stream(ccmux_wire::output::Wish),
+    Channels,
 }
 
 async fn serve<T: Terminal>(
@@ -117,11 +124,14 @@ async fn serve<T: Terminal>(
         };
         has_spoken = true;
         let Some(line) = line else { return };
+        let request = parse(&line);
+        let late = ends(&shutdown, matches!(request, Ok(Request::Tool(_))));
         let answer = tokio::select! {
-            () = shutdown.cancelled() => return,
-            answer = desk.answer(&line, peer.pid()) => answer,
+            () = late => return,
+            answer = desk.answer(request, peer.pid()) => answer,
         };
         match answer {
+            Answer::Channels => return tools::tell_channels(stream, desk.tools.changes(), shutdown).await,
             Answer::Line(reply) => {
                 if stream.get_mut().write_all(&reply).await.is_err() {
                     return;
@@ -133,6 +143,14 @@ async fn serve<T: Terminal>(
                 return broadcast.subscribe(stream.into_inner(), Some(wish), shutdown).await;
             }
         }
+    }
+}
+
+/// When an answer is no longer waited for.
+async fn ends(shutdown: &CancellationToken, does_a_tool: bool) {
+    shutdown.cancelled().await;
+    if does_a_tool {
+        sleep(TOOL_ENDS_WITHIN).await;
     }
 }
 
@@ -159,20 +177,33 @@ async fn read_line(stream: &mut BufReader<UnixStream>) -> Option<Vec<u8>> {
 }
 
 impl<T: Terminal> Desk<T> {
-    async fn answer(&self, line: &[u8], peer: Option<i32>) -> Answer {
-        match parse(line) {
+    async fn answer(&self, request: Result<Request, Box<Reply>>, peer: Option<i32>) -> Answer {
+        match request {
             Err(reply) => line_of(&reply),
             Ok(Request::Hook(frame)) => line_of(&self.hook(&frame, peer).await),
             Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
+            Ok(Request::Channels) => Answer::Channels,
             Ok(request) => line_of(&self.request(request).await),
         }
     }
 
+    fn principal(&self, request: &Request) -> Principal {
+        match request {
+            Request::Tool(call) => of_tool(call, &self.token),
+            _ => Principal::Owner,
+        }
+    }
+
     async fn request(&self, request: Request) -> Reply {
-        if !Principal::Owner.may(&request) {
+        let principal = self.principal(&request);
+        if !principal.may(&request) {
             return Reply::refused(ErrorCode::NotAllowed, "this verb is not for you");
         }
         match request {
+            Request::Tool(call) => {
+                tracing::debug!(event = "tool.called", tool = %call.name, own = principal == Principal::OwnSession);
+                tools::tool(&self.tools, call).await
+            }
             Request::Send(send) => self.answers.send(send).await,
             Request::Status => self.answers.status().await,
             Request::Why => self.answers.why().await,
@@ -180,7 +211,9 @@ impl<T: Terminal> Desk<T> {
             Request::Broadcast(shown) => self.answers.broadcast(shown),
             Request::Reload => self.reload().await,
             Request::Inbox(request) => self.answers.inbox(request).await,
-            Request::Hook(_) | Request::Subscribe(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
+            Request::Hook(_) | Request::Subscribe(_) | Request::Channels => {
+                Reply::refused(ErrorCode::NotAllowed, "not here")
+            }
         }
     }
 

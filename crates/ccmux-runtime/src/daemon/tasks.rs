@@ -95,8 +95,9 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
     let board = start_intake(house, &tasks, shutdown);
     start_caretaker(house, &tasks, shutdown);
-    start_mcp(house, &tasks, board.subscribe(), shutdown);
-    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way);
+    let tools = tools(house, board.subscribe(), shutdown);
+    start_mcp(house, &tasks, tools.clone(), shutdown);
+    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
     start_keeper(house, &tasks, shutdown);
@@ -282,27 +283,30 @@ fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &Cancellati
     }));
 }
 
-/// The port is bound already: who connects before this waits a moment.
-fn start_mcp(
-    house: &mut House,
-    tasks: &TaskTracker,
+/// What Claude can do, whichever way it asks.
+fn tools(
+    house: &House,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     shutdown: &CancellationToken,
-) {
-    let Some(bound) = house.mcp_bound.take() else { return };
-    let dir = house.runtime_dir.path().to_owned();
+) -> Tools {
     let settings = &house.setting.settings;
     let outlets = Outlets::with_policies(
-        dir,
+        house.runtime_dir.path().to_owned(),
         settings.outlets(),
         settings.outlet_policies(),
         channels,
         shutdown.clone(),
     );
+    Tools { outlets, shutdown: shutdown.clone() }
+}
+
+/// The port is bound already: who connects before this waits a moment.
+fn start_mcp(house: &mut House, tasks: &TaskTracker, tools: Tools, shutdown: &CancellationToken) {
+    let Some(bound) = house.mcp_bound.take() else { return };
     let server = McpServer {
         door: house.mcp.0.clone(),
         bound,
-        tools: Tools { outlets },
+        tools,
         alerts: house.alerts.clone(),
         broadcast: house.turns.turns.broadcast().clone(),
         shutdown: shutdown.clone(),
@@ -317,6 +321,7 @@ fn desk(
     board: ChannelBoard,
     recorder: &Recorder,
     on_the_way: OnTheWay,
+    tools: Tools,
 ) -> Arc<Desk<Tmux>> {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
     Arc::new(Desk {
@@ -337,6 +342,7 @@ fn desk(
         },
         hooks: HookFront { turns, on_the_way },
         reloader: house.reloader(),
+        tools,
         events: house.events.clone(),
         token: house.token.clone(),
     })

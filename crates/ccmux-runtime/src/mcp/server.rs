@@ -76,7 +76,7 @@ impl McpServer {
     fn tell(&self, error: &io::Error) {
         let port = self.door.address().unwrap_or_default();
         let what = format!(
-            "Claude can't answer on channels: port {port} can't be bound ({error}); tried again every {} s; see mcp.port \
+            "nobody is served over HTTP: port {port} can't be bound ({error}); tried again every {} s; see mcp.port \
              (CCMUX_MCP_PORT)",
             RETRY.as_secs()
         );

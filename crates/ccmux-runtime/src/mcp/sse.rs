@@ -92,8 +92,19 @@ async fn serve(
     ends: CancellationToken,
 ) {
     let transport = (PollSender::new(said), ReceiverStream::new(heard));
+    let mut changes = tools.changes();
     match serve_server_with_ct(tools, transport, ends).await {
-        Ok(service) => drop(service.waiting().await),
+        Ok(service) => {
+            let peer = service.peer().clone();
+            let telling = async move {
+                while changes.next().await.is_some() && peer.notify_tool_list_changed().await.is_ok() {}
+                std::future::pending::<()>().await
+            };
+            tokio::select! {
+                _ = service.waiting() => {}
+                () = telling => {}
+            }
+        }
         Err(error) => tracing::debug!(event = "mcp.session_failed", %error),
     }
 }

@@ -1,51 +1,89 @@
-//! `send_to_channel` and `list_channels`: what Claude can do here.
+//! `send_to_channel` and `list_channels`: what Claude can do here, whichever way it asks.
+//!
+//! ```text
+//! /mcp, /sse ──► rmcp ──► ServerHandler ──┐
+//! control.sock, from `ccmux mcp` ─────────┴─► Tools::call ──► Outlets
+//! ```
 //!
 //! What goes wrong with a call is a tool result that says so, never a protocol error, which Claude would not get to
-//! read. The tools' descriptions name no channels: they stand at the very beginning of every request to the model, and
-//! a change there makes it read the whole conversation anew.
+//! read. Names and descriptions stand in [`ccmux_wire::tools`].
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::time::Duration;
 
 use ccmux_wire::status::{ChannelStatus, Direction};
+use ccmux_wire::tools;
+pub use ccmux_wire::tools::{LIST, SEND};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
-    JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
-    ToolAnnotations,
+    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    SubscriptionFilter, Tool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::outlet::{OutletError, Outlets};
 
-/// The tool that answers.
-pub const SEND: &str = "send_to_channel";
-/// The tool that lists.
-pub const LIST: &str = "list_channels";
+/// A channel that is made anew in that time is no news.
+const SETTLES: Duration = Duration::from_millis(500);
 
-const SEND_MEANS: &str = "Send a message to the program behind a channel, as one whole message. Use it to answer a \
-    `[HH:MM name]` message: the channel is that name. What you write in the conversation is not sent to anybody.";
-const LIST_MEANS: &str = "List the channels that take messages now, and those that only bring them.";
+/// Why a tool was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// Claude can do something about it, or tell the user.
+    #[error("{0}")]
+    Failed(String),
+    /// The daemon ends; nothing was done.
+    #[error("{0}")]
+    Stopping(String),
+}
+
+impl From<OutletError> for ToolError {
+    fn from(error: OutletError) -> Self {
+        match error {
+            OutletError::Stopping => Self::Stopping(error.to_string()),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
 
 /// The handler; cheap to clone, one for all connections.
 #[derive(Debug, Clone)]
 pub struct Tools {
     /// Writes.
     pub outlets: Outlets,
+    /// Ends what stays open.
+    pub shutdown: CancellationToken,
 }
 
 impl Tools {
-    async fn send(&self, arguments: &JsonObject) -> Result<String, String> {
+    /// Does a tool; what it says is for Claude.
+    ///
+    /// # Errors
+    /// What kept it from being done, for Claude too.
+    pub async fn call(&self, name: &str, arguments: &JsonObject) -> Result<String, ToolError> {
+        match name {
+            SEND => self.send(arguments).await,
+            LIST => Ok(self.list()),
+            other => {
+                Err(ToolError::Failed(format!("there is no tool {other:?}: there are {SEND} and {LIST}")))
+            }
+        }
+    }
+
+    async fn send(&self, arguments: &JsonObject) -> Result<String, ToolError> {
         let text = |name: &str, example: &str| match arguments.get(name) {
             Some(Value::String(text)) => Ok(text.clone()),
-            Some(_) => Err(format!("`{name}` must be a string, e.g. {example}")),
-            None => Err(format!("`{name}` is missing: give a string, e.g. {example}")),
+            Some(_) => Err(ToolError::Failed(format!("`{name}` must be a string, e.g. {example}"))),
+            None => Err(ToolError::Failed(format!("`{name}` is missing: give a string, e.g. {example}"))),
         };
         let channel = text("channel", "\"telegram\"")?;
         let message = text("message", "\"Done.\"")?;
-        let sent = self.outlets.send(&channel, message).await;
-        sent.map(|()| format!("sent to {channel}")).map_err(|error: OutletError| error.to_string())
+        self.outlets.send(&channel, message).await?;
+        Ok(format!("sent to {channel}"))
     }
 
     fn list(&self) -> String {
@@ -63,22 +101,38 @@ impl Tools {
         )
     }
 
-    fn instructions(&self) -> String {
-        let names = self.outlets.names();
-        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-        let now = match names.as_slice() {
-            [] => format!("At the start no channel took messages; {LIST} tells what there is now."),
-            _ => format!(
-                "At the start these took messages: {}; {LIST} tells what there is now.",
-                names.join(", ")
-            ),
-        };
-        format!(
-            "ccmux brings you messages from programs outside and takes your answers to them. In a prompt, a line that \
-             begins with `[HH:MM name]` is a message that came in at that local time on the channel `name`; lines \
-             indented by two spaces after it belong to it. Whoever sent it doesn't see this conversation: to answer, \
-             call {SEND} with that channel's name. {now}"
-        )
+    /// Follows the channels that there are.
+    pub fn changes(&self) -> ChannelChanges {
+        let mut list = self.outlets.watch_channels();
+        let told = list.borrow_and_update().clone();
+        ChannelChanges { list, told }
+    }
+}
+
+/// The channels as they were told last, and what comes after.
+#[derive(Debug)]
+pub struct ChannelChanges {
+    list: watch::Receiver<Vec<ChannelStatus>>,
+    told: Vec<ChannelStatus>,
+}
+
+impl ChannelChanges {
+    /// What there is.
+    pub fn now(&self) -> &[ChannelStatus] {
+        &self.told
+    }
+
+    /// Waits until there are others, for good: what comes and goes within moments is not told. `None`: it never will.
+    pub async fn next(&mut self) -> Option<&[ChannelStatus]> {
+        loop {
+            self.list.changed().await.ok()?;
+            sleep(SETTLES).await;
+            let now = self.list.borrow_and_update().clone();
+            if now != self.told {
+                self.told = now;
+                return Some(&self.told);
+            }
+        }
     }
 }
 
@@ -91,9 +145,10 @@ fn line(channel: &ChannelStatus) -> String {
 
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(Implementation::new("ccmux", env!("CARGO_PKG_VERSION")))
-            .with_instructions(self.instructions())
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new(tools::SERVER_NAME, env!("CARGO_PKG_VERSION")))
+            .with_instructions(tools::instructions(Some(&self.outlets.channels())))
     }
 
     async fn list_tools(
@@ -101,15 +156,11 @@ impl ServerHandler for Tools {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![send_tool(), list_tool()]))
+        Ok(ListToolsResult::with_all_items(all_tools()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        match name {
-            SEND => Some(send_tool()),
-            LIST => Some(list_tool()),
-            _ => None,
-        }
+        all_tools().into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(
@@ -117,42 +168,47 @@ impl ServerHandler for Tools {
         call: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = call.arguments.unwrap_or_default();
-        let done = match call.name.as_ref() {
-            SEND => self.send(&arguments).await,
-            LIST => Ok(self.list()),
-            other => Err(format!("there is no tool {other:?}: there are {SEND} and {LIST}")),
-        };
-        let result = match done {
+        let result = match self.call(&call.name, &call.arguments.unwrap_or_default()).await {
             Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
-            Err(text) => CallToolResult::error(vec![ContentBlock::text(text)]),
+            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
         };
         Ok(result.into())
     }
+
+    /// Of protocol 2026-07-28, which has no sessions: news come in the answer to a request that stays open.
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.changes();
+        loop {
+            tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                () = self.shutdown.cancelled() => return Ok(()),
+                next = changes.next() => if next.is_none() { return Ok(()) },
+            }
+            if subscription.sink().notify_tool_list_changed().await.is_err() {
+                return Ok(());
+            }
+        }
+    }
 }
 
-fn send_tool() -> Tool {
-    let channel = json!({"type": "string", "description": "the channel's name, as in `[HH:MM name]`"});
-    let message = json!({"type": "string", "description": "the text, at most 1 MiB; sent as it is"});
-    let schema = json!({
-        "type": "object",
-        "properties": {"channel": channel, "message": message},
-        "required": ["channel", "message"],
-    });
-    tool(SEND, SEND_MEANS, schema).with_annotations(
-        ToolAnnotations::with_title("Send to channel").read_only(false).destructive(false).open_world(true),
-    )
+/// The definitions are ours: they are tools.
+fn all_tools() -> Vec<Tool> {
+    tools::definitions().into_iter().filter_map(|tool| serde_json::from_value(tool).ok()).collect()
 }
 
-fn list_tool() -> Tool {
-    let annotations = ToolAnnotations::with_title("List channels").read_only(true).open_world(false);
-    tool(LIST, LIST_MEANS, json!({"type": "object", "properties": {}})).with_annotations(annotations)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn tool(name: &'static str, means: &'static str, schema: Value) -> Tool {
-    let Value::Object(schema) = schema else { return Tool::default() };
-    // Claude Code would only show the name, and the model would have to look for the tool first.
-    let mut meta = MetaObject::default();
-    meta.insert("anthropic/alwaysLoad".to_owned(), Value::Bool(true));
-    Tool::new_with_raw(name, Some(Cow::Borrowed(means)), Arc::new(schema)).with_meta(meta)
+    #[test]
+    fn every_definition_is_a_tool() {
+        let names: Vec<String> = all_tools().into_iter().map(|tool| tool.name.into_owned()).collect();
+        assert_eq!(names, [SEND, LIST]);
+        let tool = serde_json::to_value(&all_tools()[0]).unwrap();
+        assert_eq!(tool, tools::definitions()[0], "nothing is lost on the way");
+    }
 }

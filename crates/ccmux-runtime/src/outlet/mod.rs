@@ -98,6 +98,11 @@ impl Outlets {
         self.0.channels.borrow().clone()
     }
 
+    /// Follows the list.
+    pub fn watch_channels(&self) -> watch::Receiver<Vec<ChannelStatus>> {
+        self.0.channels.clone()
+    }
+
     /// The channels that take messages, for people and models.
     pub fn names(&self) -> Vec<ChannelName> {
         let usable =

@@ -86,7 +86,10 @@ pub const KEYS: &[Key] = &[
         "CCMUX_MCP_PORT",
         "port on 127.0.0.1 of the HTTP server with Claude's tools; 0: any, the same one after a restart",
     ),
-    plain("mcp.entry", "how Claude connects to it: http or sse"),
+    plain(
+        "mcp.entry",
+        "how Claude comes to its tools: stdio (it starts `ccmux mcp`, which outlives every daemon), http or sse",
+    ),
     plain(
         "mcp.auth",
         "token: requests need the bearer token in the state directory; none: for bare clients on a single-user machine",

@@ -215,7 +215,7 @@ impl Settings {
             mcp: McpSettings {
                 // An instance beside the plain one can't have its port.
                 port: if instance.is_some() { 0 } else { 9876 },
-                entry: "http".into(),
+                entry: "stdio".into(),
                 auth: "token".into(),
             },
             out: OutSettings { wait: 2.0, linger: 2.0 },
@@ -342,7 +342,7 @@ impl Settings {
             return bad("log.level", "use error, warn, info, debug or trace");
         }
         if !Transport::WORDS.contains(&self.mcp.entry.as_str()) {
-            return bad("mcp.entry", "use http or sse");
+            return bad("mcp.entry", "use stdio, http or sse");
         }
         if !["token", "none"].contains(&self.mcp.auth.as_str()) {
             return bad("mcp.auth", "use token or none");
