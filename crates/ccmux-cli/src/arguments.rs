@@ -5,7 +5,7 @@ use ccmux_wire::id::Seq;
 use ccmux_wire::inbox::LIST_AT_MOST;
 use ccmux_wire::paths::InstanceName;
 use ccmux_wire::receipt::MessageState;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed otherwise, 2 usage, 3 timed out, 4 refused, 5 uncertain, 6 daemon not reachable.
@@ -55,6 +55,17 @@ pub enum Command {
     /// Works without the daemon. Exit codes: 0 the screen is understood, 1 it is not, or there is none, 69 tmux is missing,
     /// 78 settings or screen rules.
     Doctor(DoctorOptions),
+    /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
+    ///
+    /// Works without the daemon. A second run changes no byte, `uninstall` takes everything out again. Exit codes: 0 done,
+    /// 1 failed, 2 usage, 4 a file is refused and nothing was changed, 69 ccmux-hook is missing, 73 the state directory is
+    /// refused, 78 settings.
+    Install(InstallOptions),
+    /// Take out again what `install` put in
+    ///
+    /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
+    /// stays. Exit codes as for `install`.
+    Uninstall(InstallOptions),
     /// Read the screen rules again (other settings count from the daemon's next start)
     Reload(ReloadOptions),
     /// Print a completion script for a shell
@@ -156,6 +167,44 @@ impl DoctorOptions {
 
 #[derive(Debug, Args)]
 pub struct McpOptions {}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["user", "service"]))]
+pub struct InstallOptions {
+    /// Claude Code's own files: hooks into settings.json, the tools into .claude.json
+    #[arg(long)]
+    pub user: bool,
+
+    /// The service of systemd or launchd that starts the daemon
+    #[arg(long)]
+    pub service: bool,
+
+    /// Show what would change, as a diff, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Also have the service started, or stopped, at once
+    #[arg(long, requires = "service", conflicts_with = "dry_run")]
+    pub now: bool,
+
+    /// Settings for ccmuxd, e.g. --config FILE, --set KEY=VALUE
+    #[arg(value_name = "ARGUMENTS", last = true)]
+    pub further: Vec<String>,
+}
+
+impl InstallOptions {
+    /// The arguments for `ccmuxd install` and `ccmuxd uninstall`.
+    pub fn arguments(self) -> Vec<String> {
+        let flags = [
+            ("--user", self.user),
+            ("--service", self.service),
+            ("--dry-run", self.dry_run),
+            ("--now", self.now),
+        ];
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
+        flags.chain(self.further).collect()
+    }
+}
 
 #[derive(Debug, Args)]
 pub struct ScreenOptions {

@@ -60,6 +60,10 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Mcp(McpOptions {}) => mcp::run(&dir),
         Command::Setup(options) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
         Command::Doctor(options) => ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments()),
+        Command::Install(options) => ccmuxd::run("install", arguments.instance.as_ref(), options.arguments()),
+        Command::Uninstall(options) => {
+            ccmuxd::run("uninstall", arguments.instance.as_ref(), options.arguments())
+        }
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }

@@ -38,6 +38,7 @@ mod disk;
 pub mod doctor;
 pub mod event_loop;
 pub mod inbox;
+pub mod install;
 pub mod intake;
 pub mod mcp;
 pub mod outlet;

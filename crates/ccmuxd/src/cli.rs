@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ccmux_runtime::settings::load::Sources;
 use ccmux_wire::paths::parse_instance;
-use clap::{Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 /// Keeps Claude Code alive in a tmux session and gives it standard Unix doors.
 ///
@@ -62,6 +62,17 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
+    ///
+    /// Works without a daemon. A second run changes no byte, `uninstall` takes everything out again. Exit codes: 0 done,
+    /// 1 failed, 2 usage, 4 a file is refused and nothing was changed, 69 ccmux-hook is missing, 73 the state directory is
+    /// refused, 78 settings.
+    Install(InstallOptions),
+    /// Take out again what `install` put in
+    ///
+    /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
+    /// stays. Exit codes as for `install`.
+    Uninstall(InstallOptions),
     /// Become the agent that FILE describes
     #[command(hide = true)]
     Launch {
@@ -74,6 +85,27 @@ pub enum Command {
         /// Where the daemon waits
         socket: PathBuf,
     },
+}
+
+/// What is put in, or taken out.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["user", "service"]))]
+pub struct InstallOptions {
+    /// Claude Code's own files: hooks into settings.json, the tools into .claude.json
+    ///
+    /// All sessions of the user then tell the daemon what they do, and have its tools. The session that ccmux runs needs
+    /// nothing of this.
+    #[arg(long)]
+    pub user: bool,
+    /// The service of systemd or launchd that starts the daemon
+    #[arg(long)]
+    pub service: bool,
+    /// Show what would change, as a diff, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also have the service started, or stopped, at once
+    #[arg(long, requires = "service", conflicts_with = "dry_run")]
+    pub now: bool,
 }
 
 impl Cli {

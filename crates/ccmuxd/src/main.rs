@@ -1,11 +1,12 @@
 //! `ccmuxd`: the daemon's main. Settings, logging, signals, then [`ccmux_runtime::daemon::run`].
 //!
-//! `ccmuxd setup` guides through the first run; `ccmuxd doctor` looks at the agent's pane. Two hidden commands are run
-//! inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
+//! `ccmuxd setup` guides through the first run; `ccmuxd doctor` looks at the agent's pane; `ccmuxd install` puts what is
+//! ours into files of the user. Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
 //! is refused, 78 settings.
 
 mod cli;
 mod doctor;
+mod install;
 mod logging;
 mod print;
 mod setup;
@@ -20,6 +21,7 @@ use ccmux_runtime::agent::launch::run_launch;
 use ccmux_runtime::agent::plan::agent_environment;
 use ccmux_runtime::agent::proxy::{self, UnexpectedProxy};
 use ccmux_runtime::daemon::{self, Binaries, Setting};
+use ccmux_runtime::install::Direction;
 use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
 use ccmux_runtime::tmux::pane_sink;
 use clap::Parser;
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
         Some(Command::Doctor { json, .. }) => {
             with_settings(&cli, |loaded| with_setting(loaded, |setting| doctor::run(&setting, *json)))
         }
+        Some(Command::Install(options)) => install::run(&cli, options, Direction::In),
+        Some(Command::Uninstall(options)) => install::run(&cli, options, Direction::Out),
         Some(Command::Setup) => with_settings(&cli, |loaded| with_setting(loaded, setup::run)),
         None => with_settings(&cli, |loaded| with_setting(loaded, run)),
     }
