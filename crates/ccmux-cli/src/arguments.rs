@@ -50,10 +50,10 @@ pub enum Command {
     /// Works without the daemon, and presses nothing itself. Exit codes: those of `ccmuxd setup` (0 Claude is ready,
     /// 1 it is not, 69 something is missing, 73 a directory is refused, 78 settings).
     Setup(SetupOptions),
-    /// Look at Claude's terminal now and say what ccmux makes of it, and by which rule
+    /// Measure whether ccmux can work here, and say what to do where it can't
     ///
-    /// Works without the daemon. Exit codes: 0 the screen is understood, 1 it is not, or there is none, 69 tmux is missing,
-    /// 78 settings or screen rules.
+    /// Works without the daemon and disturbs none. Exit codes: 0 no check failed, 1 one did, 78 settings. With --screen: 0 the
+    /// screen is understood, 1 it is not, or there is none, 69 tmux is missing, 78 settings or screen rules.
     Doctor(DoctorOptions),
     /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
     ///
@@ -66,7 +66,7 @@ pub enum Command {
     /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
     /// stays. Exit codes as for `install`.
     Uninstall(InstallOptions),
-    /// Read the screen rules again (other settings count from the daemon's next start)
+    /// Read settings and screen rules again, and say what changed and what counts from the daemon's next start only
     Reload(ReloadOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
@@ -143,13 +143,17 @@ pub struct ReloadOptions {
 
 #[derive(Debug, Args)]
 pub struct DoctorOptions {
-    /// Classify what is on the pane now
-    #[arg(long, required = true)]
+    /// Only classify what is on the agent's pane now, and say by which rule
+    #[arg(long)]
     pub screen: bool,
 
     /// Print it as JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Don't start the agent
+    #[arg(long, conflicts_with = "screen")]
+    pub no_probe: bool,
 
     /// Settings for ccmuxd, e.g. --config FILE, --set KEY=VALUE
     #[arg(value_name = "ARGUMENTS", last = true)]
@@ -159,7 +163,7 @@ pub struct DoctorOptions {
 impl DoctorOptions {
     /// The arguments for `ccmuxd doctor`.
     pub fn arguments(self) -> Vec<String> {
-        let flags = [("--screen", self.screen), ("--json", self.json)];
+        let flags = [("--screen", self.screen), ("--json", self.json), ("--no-probe", self.no_probe)];
         let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
         flags.chain(self.further).collect()
     }

@@ -50,17 +50,21 @@ pub enum Command {
     /// Presses nothing itself. Exit codes: 0 Claude is ready, 1 it is not, 69 something is missing, 73 a directory is
     /// refused, 78 settings.
     Setup,
-    /// Look at the agent's pane now and say what it shows, and by which rule
+    /// Measure whether ccmux can work here, and say what to do where it can't
     ///
-    /// Needs no daemon. Exit codes: 0 the screen is understood, 1 it is not, or there is none, 69 tmux is missing,
-    /// 78 settings or screen rules.
+    /// Needs no daemon and disturbs none; starts the agent once, beside everything and without its login. Exit codes: 0 no
+    /// check failed, 1 one did, 78 settings. With --screen: 0 the screen is understood, 1 it is not, or there is none, 69
+    /// tmux is missing, 78 settings or screen rules.
     Doctor {
-        /// Classify what is on the pane now
-        #[arg(long, required = true)]
+        /// Only classify what is on the agent's pane now, and say by which rule
+        #[arg(long)]
         screen: bool,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
+        /// Don't start the agent
+        #[arg(long, conflicts_with = "screen")]
+        no_probe: bool,
     },
     /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
     ///

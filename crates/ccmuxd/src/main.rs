@@ -1,7 +1,8 @@
 //! `ccmuxd`: the daemon's main. Settings, logging, signals, then [`ccmux_runtime::daemon::run`].
 //!
-//! `ccmuxd setup` guides through the first run; `ccmuxd doctor` looks at the agent's pane; `ccmuxd install` puts what is
-//! ours into files of the user. Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink SOCKET` hands the pane's output over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
+//! `ccmuxd setup` guides through the first run; `ccmuxd doctor` measures whether all can work; `ccmuxd install` puts what
+//! is ours into files of the user. Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink
+//! SOCKET` hands the pane's output over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
 //! is refused, 78 settings.
 
 mod cli;
@@ -50,8 +51,12 @@ fn main() -> ExitCode {
             Err(error) => fail(1, &format!("pane-sink {}: {error}", socket.display())),
         },
         None if cli.print_default_config => print::default_file(),
-        Some(Command::Doctor { json, .. }) => {
-            with_settings(&cli, |loaded| with_setting(loaded, |setting| doctor::run(&setting, *json)))
+        Some(Command::Doctor { screen: true, json, .. }) => {
+            with_settings(&cli, |loaded| with_setting(loaded, |setting| doctor::screen::run(&setting, *json)))
+        }
+        Some(Command::Doctor { json, no_probe, .. }) => {
+            let run = |setting| doctor::run(setting, *json, !no_probe);
+            with_settings(&cli, |loaded| with_setting(loaded, run))
         }
         Some(Command::Install(options)) => install::run(&cli, options, Direction::In),
         Some(Command::Uninstall(options)) => install::run(&cli, options, Direction::Out),

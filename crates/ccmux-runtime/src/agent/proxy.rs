@@ -65,7 +65,7 @@ fn told(value: &str, expect: &str) -> String {
 }
 
 /// Scheme, host and port; whatever stands before the last `@` is never shown, nor anything that is no host and port.
-fn without_credentials(value: &str) -> String {
+pub(crate) fn without_credentials(value: &str) -> String {
     let value = value.trim();
     let scheme = value.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| {
         !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))

@@ -22,7 +22,7 @@
 
 pub mod checks;
 mod dialogs;
-mod door;
+pub(crate) mod door;
 mod last_words;
 mod login;
 mod mark;

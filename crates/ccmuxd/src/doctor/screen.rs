@@ -19,7 +19,7 @@ use ccmux_policy::screen::ScreenClass;
 use ccmux_runtime::daemon::Setting;
 use ccmux_runtime::doctor::{BoxReport, PaneReport, ScreenReport, look};
 
-use super::fail;
+use crate::fail;
 
 /// Runs it.
 pub fn run(setting: &Setting, json: bool) -> ExitCode {
