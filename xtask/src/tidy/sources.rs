@@ -10,33 +10,50 @@ const TOO_LONG: usize = 700;
 /// The hook is on Claude's critical path: under 100 lines, docs included.
 const HOOK: (&str, usize) = ("crates/ccmux-hook/src/main.rs", 99);
 
-/// The policy without tests, comments and blank lines, all files together.
-const POLICY: (&str, usize) = ("crates/ccmux-policy/src/", 2500);
+/// Rooms of the policy and their budgets (ADR 0015), without tests, comments and blank lines, all files of a room together.
+/// A file counts for the first room that holds it.
+const POLICY: [Room; 2] = [
+    Room { folder: "crates/ccmux-policy/src/attention/", budget: 1100 },
+    Room { folder: "crates/ccmux-policy/src/", budget: 2900 },
+];
 
 /// How timelines are written down and replayed: a tool of tests, which decides nothing.
 const NOTATION: &str = "crates/ccmux-policy/src/timeline.rs";
 
+/// A folder that must not grow beyond a number of lines of code.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    folder: &'static str,
+    budget: usize,
+}
+
 /// Looks at all Rust files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut policy_lines = 0;
+    let mut grown = [0; POLICY.len()];
     for file in tree.sources() {
         let lines = without_tests(&file.text).lines().count();
         findings.extend(missing_docs(&file.path, &file.text));
-        if !is_test(&file.path) {
-            findings.extend(length(&file.path, lines));
-            policy_lines += if file.path.starts_with(POLICY.0) && file.path != NOTATION {
-                lines_of_code(&file.text)
-            } else {
-                0
-            };
+        if is_test(&file.path) {
+            continue;
+        }
+        findings.extend(length(&file.path, lines));
+        if let Some(room) = room_of(&file.path) {
+            grown[room] += lines_of_code(&file.text);
         }
     }
-    if policy_lines > POLICY.1 {
-        let what = format!("ccmux-policy has {policy_lines} lines, its budget is {}", POLICY.1);
-        findings.push(Finding::error(POLICY.0, 1, what, "ask whether Claude should decide instead"));
-    }
+    findings.extend(POLICY.iter().zip(grown).filter_map(|(room, lines)| overgrown(room, lines)));
     findings
+}
+
+fn room_of(path: &str) -> Option<usize> {
+    POLICY.iter().position(|room| path.starts_with(room.folder)).filter(|_| path != NOTATION)
+}
+
+fn overgrown(room: &Room, lines: usize) -> Option<Finding> {
+    let what = format!("{lines} lines of decisions, the budget is {}", room.budget);
+    let remedy = "ask whether Claude should decide instead";
+    (lines > room.budget).then(|| Finding::error(room.folder, 1, what, remedy))
 }
 
 /// Docs are asked for, so they don't count.
@@ -102,13 +119,25 @@ mod tests {
     }
 
     #[test]
-    fn the_hook_and_the_policy_have_limits_of_their_own() {
+    fn the_hook_has_a_limit_of_its_own() {
         assert_eq!(found(HOOK.0, &long(99)), []);
         assert_eq!(found(HOOK.0, &long(100))[0].1, Weight::Error);
-        let parts: Vec<String> = (0..6).map(|part| format!("crates/ccmux-policy/src/{part}.rs")).collect();
-        let text = long(450);
-        let files: Vec<(&str, &str)> = parts.iter().map(|path| (path.as_str(), text.as_str())).collect();
-        assert_eq!(check(&Tree::of(&files[..5])).len(), 0);
-        assert_eq!(check(&Tree::of(&files))[0].weight, Weight::Error);
+    }
+
+    /// How many findings so many lines of code in a folder make, spread over files of 500 lines.
+    fn overgrown_by(folder: &str, lines: usize) -> usize {
+        let sizes = (0..lines).step_by(499).map(|done| (lines - done).min(499) + 1);
+        let files: Vec<(String, String)> =
+            sizes.enumerate().map(|(part, size)| (format!("{folder}{part}.rs"), long(size))).collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        check(&Tree::of(&files)).iter().filter(|finding| finding.weight == Weight::Error).count()
+    }
+
+    #[test]
+    fn each_room_of_the_policy_has_its_own_budget() {
+        for (folder, budget) in POLICY.map(|room| (room.folder, room.budget)) {
+            assert_eq!(overgrown_by(folder, budget), 0, "{folder}");
+            assert_eq!(overgrown_by(folder, budget + 1), 1, "{folder}");
+        }
     }
 }
