@@ -18,12 +18,14 @@
 //! | [`flight`] | the one batch on its way: paste, look, Enter, receipt |
 //! | [`turns`] | when a turn is over and which messages it answers |
 //! | [`lifecycle`] | when the agent is started again |
+//! | [`attention`] | which notice about what waits is due; an engine of its own, beside the supervisor |
 //! | [`timeline`] | events and effects as lines of text, for tests and the recorder |
 //!
 //! No I/O, no clock, no async, no randomness, and no message body ever comes here: `clippy.toml` beside this crate
 //! forbids the first ones.
 #![deny(missing_docs)]
 
+pub mod attention;
 pub mod effect;
 pub mod event;
 pub mod evidence;
