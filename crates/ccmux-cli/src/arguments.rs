@@ -9,13 +9,13 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed otherwise, 2 usage, 3 timed out, 4 refused, 5 uncertain, 6 daemon not reachable.
-The daemon is found through CCMUX_RUNTIME_DIR (default /tmp/ccmux, or /tmp/ccmux-NAME with -i NAME).";
+The daemon is found in /tmp/ccmux-NAME with -i NAME, else in CCMUX_RUNTIME_DIR, else in /tmp/ccmux.";
 
 /// Talk to the ccmux daemon, which keeps Claude Code running in tmux
 #[derive(Debug, Parser)]
 #[command(name = "ccmux", version, after_help = EXIT_CODES)]
 pub struct Arguments {
-    /// Which instance of the daemon; CCMUX_RUNTIME_DIR, if it is set, says where instead
+    /// Which instance of the daemon; wins over CCMUX_RUNTIME_DIR
     #[arg(short, long, value_name = "NAME", global = true)]
     pub instance: Option<InstanceName>,
 

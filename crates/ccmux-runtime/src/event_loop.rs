@@ -1,6 +1,6 @@
 //! Select, handle, drain, record: the whole loop is [`EventLoop::run`].
 //!
-//! It awaits nothing but its events, the policy's deadline and the shutdown: no tmux call, no file, no database, no
+//! It awaits nothing but its events, the policy's deadline, the watchdog's hunger and the shutdown: no tmux call, no file, no database, no
 //! socket. Effects go into the workers' unbounded queues; the policy orders a bounded number of things at a time.
 
 use ccmux_policy::{Effect, Event, PolicyStatus, Supervisor};
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::recorder::Recorder;
+use crate::systemd::Watchdog;
 
 /// Who does what the policy orders.
 #[derive(Debug, Clone)]
@@ -65,6 +66,8 @@ pub struct EventLoop {
     pub recorder: Recorder,
     /// Tells the time.
     pub clock: Clock,
+    /// Starves if the loop hangs.
+    pub watchdog: Watchdog,
     /// Ends the loop.
     pub shutdown: CancellationToken,
 }
@@ -78,6 +81,11 @@ impl EventLoop {
             let event = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => break,
+                // Before the events: a flood of them is no reason to starve.
+                () = self.watchdog.is_hungry() => {
+                    self.watchdog.feed();
+                    continue;
+                }
                 Some(event) = self.events.recv() => event,
                 () = until(deadline) => Event::DeadlinePassed,
             };

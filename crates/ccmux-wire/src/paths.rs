@@ -1,7 +1,8 @@
 //! Where the daemon and its clients meet: runtime directory, state directory, instance.
 //!
 //! Settings files are read by the daemon alone; a client that should find a daemon with other directories gets them
-//! from the same variables or from `-i NAME`.
+//! from the same variables or from `-i NAME`. A name on the command line wins: within an agent's shell the variables
+//! are those of the daemon that started it, and there too `-i NAME` means NAME.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -13,9 +14,10 @@ use crate::channel::{ChannelName, ChannelNameError};
 /// The directories of one daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// FIFOs and sockets. `/tmp/ccmux`, or `CCMUX_RUNTIME_DIR`.
+    /// FIFOs and sockets. `/tmp/ccmux`, or `CCMUX_RUNTIME_DIR`; an instance's is `/tmp/ccmux-NAME`.
     pub runtime_dir: PathBuf,
-    /// Databases, logs of the intake, generated files. `~/.local/state/ccmux`, or `CCMUX_STATE_DIR`.
+    /// Databases, logs of the intake, generated files. `~/.local/state/ccmux`, or `CCMUX_STATE_DIR`; an instance's is
+    /// `~/.local/state/ccmux-NAME`.
     pub state_dir: PathBuf,
 }
 
@@ -57,7 +59,7 @@ impl Paths {
     ) -> Result<Self, PathsError> {
         let name = instance_name(instance);
         let runtime_dir = runtime_dir_in(instance, variable);
-        let state_dir = match variable("CCMUX_STATE_DIR") {
+        let state_dir = match variable("CCMUX_STATE_DIR").filter(|_| instance.is_none()) {
             Some(dir) => PathBuf::from(dir),
             None => {
                 PathBuf::from(variable("HOME").ok_or(PathsError::NoHome)?).join(".local/state").join(&name)
@@ -88,6 +90,7 @@ pub fn runtime_dir(instance: Option<&InstanceName>) -> PathBuf {
 
 fn runtime_dir_in(instance: Option<&InstanceName>, variable: &dyn Fn(&str) -> Option<OsString>) -> PathBuf {
     variable("CCMUX_RUNTIME_DIR")
+        .filter(|_| instance.is_none())
         .map_or_else(|| Path::new("/tmp").join(instance_name(instance)), PathBuf::from)
 }
 
@@ -183,6 +186,14 @@ mod tests {
         let paths = lookup(None, &[("CCMUX_RUNTIME_DIR", "/r"), ("CCMUX_STATE_DIR", "/s")]).unwrap();
         assert_eq!((paths.runtime_dir, paths.state_dir), ("/r".into(), "/s".into()));
         assert!(matches!(lookup(None, &[]), Err(PathsError::NoHome)));
+    }
+
+    #[test]
+    fn an_instance_that_is_named_wins_over_variables() {
+        let variables = [("HOME", "/home/u"), ("CCMUX_RUNTIME_DIR", "/r"), ("CCMUX_STATE_DIR", "/s")];
+        let paths = lookup(Some("work"), &variables).unwrap();
+        assert_eq!(paths, lookup(Some("work"), &variables[..1]).unwrap());
+        assert_eq!(paths.runtime_dir, Path::new("/tmp/ccmux-work"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use ccmux_runtime::agent::proxy::{self, UnexpectedProxy};
 use ccmux_runtime::daemon::{self, Binaries, Setting};
 use ccmux_runtime::install::Direction;
 use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
+use ccmux_runtime::systemd::{Passed, Systemd};
 use ccmux_runtime::tmux::pane_sink;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
@@ -102,6 +103,15 @@ fn with_setting(loaded: Loaded, run: impl FnOnce(Setting) -> ExitCode) -> ExitCo
 }
 
 fn run(setting: Setting) -> ExitCode {
+    // Before anything else is opened: the numbers are systemd's until they are taken.
+    let passed = Passed::take();
+    let systemd = Systemd::from_environment();
+    let code = run_under(setting, (systemd.clone(), passed));
+    systemd.last_words();
+    code
+}
+
+fn run_under(setting: Setting, systemd: (Systemd, Passed)) -> ExitCode {
     if let Some(missing) = setting.binaries.missing() {
         return fail(EX_UNAVAILABLE, &missing);
     }
@@ -116,7 +126,7 @@ fn run(setting: Setting) -> ExitCode {
     };
     match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => {
-            let code = runtime.block_on(run_until_signal(setting, proxy));
+            let code = runtime.block_on(run_until_signal(setting, systemd, proxy));
             runtime.shutdown_timeout(ENDS_WITHIN);
             code
         }
@@ -131,7 +141,11 @@ fn warn_of_proxy(warning: &UnexpectedProxy) {
     eprintln!("ccmuxd: warning: {warning}");
 }
 
-async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> ExitCode {
+async fn run_until_signal(
+    setting: Setting,
+    systemd: (Systemd, Passed),
+    proxy: Option<UnexpectedProxy>,
+) -> ExitCode {
     let shutdown = CancellationToken::new();
     let signals =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
@@ -145,13 +159,8 @@ async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> E
     tokio::spawn(reload_on(hang_up, Arc::clone(&reload)));
     tokio::spawn(stop_on(terminate, shutdown.clone()));
     tokio::spawn(stop_on(interrupt, shutdown.clone()));
-    let ready = || {
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        proxy.iter().for_each(warn_of_proxy);
-    };
-    let stopped = daemon::run(setting, shutdown, reload, ready).await;
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    match stopped {
+    let ready = || proxy.iter().for_each(warn_of_proxy);
+    match daemon::run(setting, systemd, shutdown, reload, ready).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(event = "daemon.refused", %error);
@@ -169,7 +178,6 @@ async fn reload_on(mut signal: tokio::signal::unix::Signal, reload: Arc<Notify>)
 
 async fn stop_on(mut signal: tokio::signal::unix::Signal, shutdown: CancellationToken) {
     if signal.recv().await.is_some() {
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         shutdown.cancel();
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::screen::RuleBook;
+use crate::systemd::Systemd;
 
 /// Reads again; clones do the same.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub struct Reloader {
     pub rules: RuleBook,
     /// To have the screen looked at anew.
     pub events: mpsc::Sender<Event>,
+    /// To be told when it was asked for by a signal.
+    pub systemd: Systemd,
 }
 
 impl Reloader {
@@ -54,7 +57,9 @@ impl Reloader {
                 () = asked.notified() => {}
             }
             // Whoever sent the signal reads the log.
+            self.systemd.reloading();
             let _ = self.reload().await;
+            self.systemd.ready();
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
 use crate::screen::RuleBook;
 use crate::settings::{Settings, expand};
+use crate::systemd::{self, Passed, Systemd};
 use crate::tmux::{Tmux, TmuxSettings};
 use crate::turns::{self, Turns, TurnsSettings};
 use crate::workers::herald::{Alerts, News};
@@ -65,11 +66,14 @@ pub struct House {
     /// Taken by the herald.
     pub waiting_news: Option<mpsc::Receiver<News>>,
     pub clock: Clock,
+    pub systemd: Systemd,
+    /// Taken by the registry.
+    pub passed: Passed,
 }
 
 impl House {
     /// Opens everything; what is refused is named before anything was started.
-    pub async fn open(setting: Setting) -> Result<Self, DaemonError> {
+    pub async fn open(setting: Setting, (systemd, passed): (Systemd, Passed)) -> Result<Self, DaemonError> {
         let settings = &setting.settings;
         let plan = AgentPlan::new(settings, &setting.home, setting.environment.clone())?;
         let rules = setting.rule_book()?;
@@ -119,12 +123,14 @@ impl House {
             alerts,
             waiting_news,
             clock,
+            systemd,
+            passed,
         })
     }
 
     /// Reads again what can be.
     pub fn reloader(&self) -> Reloader {
-        Reloader { rules: self.rules.clone(), events: self.events.clone() }
+        Reloader { rules: self.rules.clone(), events: self.events.clone(), systemd: self.systemd.clone() }
     }
 
     /// Commits, ends the agent if so configured, gives the runtime directory back.
@@ -159,6 +165,7 @@ pub(crate) fn tmux_settings(setting: &Setting, state_dir: &Path) -> TmuxSettings
         window: "claude".to_owned(),
         sink: vec![setting.binaries.ccmuxd.display().to_string(), "pane-sink".to_owned()],
         sink_socket: state_dir.join("pane.sock"),
+        own_unit: systemd::started_us(&setting.environment),
         silence_timeout: settings.silence(),
     }
 }

@@ -33,6 +33,7 @@ use crate::runtime_dir::RuntimeDirError;
 use crate::screen::{RuleBook, RulesError};
 use crate::settings::Settings;
 use crate::settings::load::config_folder;
+use crate::systemd::{Passed, Systemd};
 use crate::tmux::VersionError;
 use crate::turns::TurnsError;
 use crate::turns::store::StoreError;
@@ -152,31 +153,35 @@ impl DaemonError {
     }
 }
 
-/// Runs the daemon until `shutdown`. `ready` is called once clients can connect; `reload` asks for what `ccmux reload`
-/// does.
+/// Runs the daemon until `shutdown`. systemd, if it is there, is told that clients can connect, and `ready` is called;
+/// `reload` asks for what `ccmux reload` does.
 ///
 /// # Errors
 /// Whatever kept it from starting, with its exit code. Once it runs, it goes on.
 pub async fn run(
     setting: Setting,
+    (systemd, passed): (Systemd, Passed),
     shutdown: CancellationToken,
     reload: Arc<Notify>,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     let _limit_on_files = fail_writes_over_the_limit()?;
-    let mut house = House::open(setting).await?;
+    let mut house = House::open(setting, (systemd.clone(), passed)).await?;
     let running = tasks::start(&mut house, &shutdown).await?;
     running.tasks.spawn(house.reloader().run(reload, shutdown.clone()));
+    systemd.ready();
     ready();
     tracing::info!(event = "daemon.ready", runtime_dir = %house.runtime_dir.path().display());
-    let _ = running.event_loop.await;
+    let ended = running.event_loop.await;
+    systemd.stopping();
+    shutdown.cancel();
     running.tasks.close();
     if timeout(STOPS_WITHIN, running.tasks.wait()).await.is_err() {
         tracing::warn!(event = "daemon.stopped_late");
     }
     house.close().await;
     tracing::info!(event = "daemon.stopped");
-    Ok(())
+    ended.map_err(|error| DaemonError::Io { what: "the event loop failed", source: error.into() })
 }
 
 /// Every channel needs some; the soft limit (often 1024) is for programs that can't count further.

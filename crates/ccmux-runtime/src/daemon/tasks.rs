@@ -23,11 +23,12 @@ use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
 use crate::inbox::{Caretaker, Inbox};
-use crate::intake::{ChannelBoard, Registry};
+use crate::intake::{ChannelBoard, FifoStore, Registry};
 use crate::mcp::{McpServer, Tools};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
 use crate::runtime_dir::RuntimeDir;
+use crate::systemd::{StatusTeller, Watchdog};
 use crate::terminal::{PaneNews, Terminal};
 use crate::tmux::Tmux;
 use crate::turns::Turns;
@@ -97,6 +98,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     start_caretaker(house, &tasks, shutdown);
     let tools = tools(house, board.subscribe(), shutdown);
     start_mcp(house, &tasks, tools.clone(), shutdown);
+    start_status(house, &tasks, policy_status.clone(), shutdown);
     let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
@@ -109,6 +111,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
         status,
         recorder,
         clock: house.clock.clone(),
+        watchdog: Watchdog::new(house.systemd.clone()),
         shutdown: shutdown.clone(),
     };
     Ok(Running { event_loop: tokio::spawn(event_loop.run()), tasks })
@@ -118,6 +121,17 @@ fn start_herald(house: &mut House, tasks: &TaskTracker) {
     let Some(news) = house.waiting_news.take() else { return };
     let (turns, inbox) = (house.turns.turns.clone(), house.inbox.inbox.clone());
     tasks.spawn(Herald { news, events: house.events.clone(), turns, inbox }.run());
+}
+
+/// For `systemctl status`.
+fn start_status(
+    house: &House,
+    tasks: &TaskTracker,
+    policy: watch::Receiver<PolicyStatus>,
+    shutdown: &CancellationToken,
+) {
+    let teller = StatusTeller { systemd: house.systemd.clone(), policy, shutdown: shutdown.clone() };
+    tasks.spawn(teller.run());
 }
 
 fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {
@@ -255,11 +269,12 @@ fn starter(
     }
 }
 
-fn start_intake(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) -> ChannelBoard {
+fn start_intake(house: &mut House, tasks: &TaskTracker, shutdown: &CancellationToken) -> ChannelBoard {
     let sink = InboxSink { inbox: house.inbox.inbox.clone(), alerts: house.alerts.clone() };
     let registry =
         Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
-            .with_partials(house.inbox.partials.clone());
+            .with_partials(house.inbox.partials.clone())
+            .with_store(FifoStore::new(house.systemd.clone(), std::mem::take(&mut house.passed)));
     let board = registry.board();
     let news = ChannelNews {
         channels: board.subscribe(),

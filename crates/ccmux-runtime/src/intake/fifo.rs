@@ -66,6 +66,16 @@ impl OpenFifo {
             reader: reader.into(),
         })
     }
+
+    /// One that was opened for reading and writing, and checked, by whoever passed it on; it may have lost its name.
+    pub(super) fn passed(fifo: File) -> io::Result<Self> {
+        Ok(Self {
+            id: FileId::of_file(&fifo)?,
+            #[cfg(not(target_os = "linux"))]
+            _writer: fifo.try_clone()?,
+            reader: fifo.into(),
+        })
+    }
 }
 
 /// What was opened. It may have lost its name meanwhile: a writer that waited for us to open it has written, left and

@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use super::board::{ChannelBoard, OPEN};
 use super::feed::{Feed, at};
 use super::fifo::OpenFifo;
+use super::kept::Kept;
 use super::log::{IntakeLog, IntakeLogs, LogError, SEGMENT};
 use super::sink::Sink;
 use super::trouble::Trouble;
@@ -71,6 +72,8 @@ pub struct FifoReader<S> {
     pub shutdown: CancellationToken,
     /// The reader of the FIFO that had this name before: it must have ended before the first byte is taken.
     pub predecessor: Option<JoinHandle<()>>,
+    /// systemd holds the FIFO too; let go when this reader ends, unless the daemon does.
+    pub kept: Option<Kept>,
 }
 
 impl<S: Sink> FifoReader<S> {
@@ -79,8 +82,12 @@ impl<S: Sink> FifoReader<S> {
         if let Some(predecessor) = self.predecessor.take() {
             self.wait_for(predecessor).await;
         }
-        let channel = self.channel.clone();
-        match self.read().await {
+        let (channel, kept, shutdown) = (self.channel.clone(), self.kept.take(), self.shutdown.clone());
+        let read = self.read().await;
+        if let Some(kept) = kept.filter(|_| !shutdown.is_cancelled()) {
+            kept.let_go();
+        }
+        match read {
             Ok(()) => tracing::info!(event = "channel.closed", %channel),
             Err(error) => tracing::warn!(event = "channel.closed", %channel, %error),
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! Registry ── sees in.telegram ──► FifoReader ── splice ──► IntakeLog ──► Feed ──► Sink::ingest(channel, offset, bytes)
 //!     │                                                     (survives the process)  (commits; says how far it is)
+//!     ├── FifoStore: systemd holds each FIFO open too, over the daemon's end
 //!     ├── sees a regular file in.x ──► Adoption ── becomes a piece of x's log, a FIFO takes its place
 //!     └── ChannelBoard: what is open, what was refused and why ──► ccmux channels
 //! ```
@@ -18,6 +19,7 @@ mod board;
 mod feed;
 mod fifo;
 mod fifo_reader;
+mod kept;
 mod log;
 mod registry;
 mod sink;
@@ -30,6 +32,7 @@ pub use feed::QUIET;
 pub(crate) use fifo::check as check_fifo;
 pub use fifo::{FifoRefused, OpenFifo};
 pub use fifo_reader::FifoReader;
+pub use kept::{FifoStore, Kept};
 pub use log::{IntakeLogs, LogError};
 pub use registry::{MAX_CHANNELS, Registry};
 pub use sink::{Ingested, Sink, SinkError};

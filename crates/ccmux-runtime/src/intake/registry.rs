@@ -22,6 +22,7 @@ use super::board::{ChannelBoard, OPEN};
 use super::feed::at;
 use super::fifo::{self, FifoRefused, OpenFifo};
 use super::fifo_reader::FifoReader;
+use super::kept::{FifoStore, Kept};
 use super::log::IntakeLogs;
 use super::sink::Sink;
 use crate::dir_watch::{DirWatch, Watched};
@@ -47,6 +48,8 @@ pub struct Registry<S> {
     open: HashMap<ChannelName, Reading>,
     /// Readers whose FIFO has gone and which may still be draining it.
     draining: HashMap<ChannelName, JoinHandle<()>>,
+    /// What systemd keeps open.
+    store: FifoStore,
     adoption: Adoption,
     /// Channels of which an earlier daemon left the beginning of a message.
     partials: Vec<ChannelName>,
@@ -83,6 +86,7 @@ impl<S: Sink> Registry<S> {
             partials: Vec::new(),
             leftovers_taken: false,
             first_look: CancellationToken::new(),
+            store: FifoStore::default(),
             dir,
             sink,
             logs,
@@ -98,6 +102,11 @@ impl<S: Sink> Registry<S> {
     /// Channels of which something is unfinished: accepted as it stands if the FIFO has gone meanwhile.
     pub fn with_partials(self, partials: Vec<ChannelName>) -> Self {
         Self { partials, ..self }
+    }
+
+    /// With what systemd keeps open for it.
+    pub fn with_store(self, store: FifoStore) -> Self {
+        Self { store, ..self }
     }
 
     /// The list of channels, as it changes.
@@ -154,6 +163,7 @@ impl<S: Sink> Registry<S> {
         self.dir.make_fifo(DEFAULT_FIFO).map_err(|error| error.to_string())?;
         let (found, hidden) = self.read_dir().map_err(|error| error.to_string())?;
         self.close_vanished(&found);
+        self.drain_stale(&found);
         self.forget(&found, &hidden);
         let adopted = self.take_hidden(&hidden);
         for file in &found {
@@ -195,6 +205,18 @@ impl<S: Sink> Registry<S> {
         let gone: Vec<ChannelName> = self.open.iter().filter(gone).map(|(name, _)| name.clone()).collect();
         for name in gone {
             self.close_reader(&name);
+        }
+    }
+
+    /// FIFOs that an earlier daemon had open and whose name is another one's now: what is in them comes first.
+    fn drain_stale(&mut self, found: &[Found]) {
+        let is_there =
+            |channel: &ChannelName, id| found.iter().any(|f| f.channel_in() == Some(channel) && f.id() == id);
+        for stale in self.store.take_stale(is_there) {
+            let closing = CancellationToken::new();
+            closing.cancel();
+            let reader = self.reader(&stale.channel, Some((stale.fifo, stale.kept)), closing);
+            self.draining.insert(stale.channel, tokio::spawn(reader.run()));
         }
     }
 
@@ -318,12 +340,14 @@ impl<S: Sink> Registry<S> {
     fn reader(
         &mut self,
         channel: &ChannelName,
-        fifo: Option<OpenFifo>,
+        fifo: Option<(OpenFifo, Kept)>,
         closing: CancellationToken,
     ) -> FifoReader<S> {
+        let (fifo, kept) = fifo.unzip();
         FifoReader {
             channel: channel.clone(),
             fifo,
+            kept,
             logs: self.logs.clone(),
             sink: Arc::clone(&self.sink),
             board: self.board.clone(),
@@ -335,7 +359,8 @@ impl<S: Sink> Registry<S> {
 
     fn spawn_reader(&mut self, channel: &ChannelName, fifo: OpenFifo) {
         let (id, closing) = (fifo.id, CancellationToken::new());
-        let reader = self.reader(channel, Some(fifo), closing.clone());
+        let kept = self.store.keep(channel, &fifo);
+        let reader = self.reader(channel, Some((fifo, kept)), closing.clone());
         self.board.set(channel, Direction::In, OPEN);
         let task = tokio::spawn(reader.run());
         self.open.insert(channel.clone(), Reading { id, closing, task });

@@ -96,7 +96,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
     for path in files(sources)? {
         figment = figment.merge(file_layer(&path)?);
     }
-    for key in KEYS {
+    for key in KEYS.iter().filter(|key| !is_the_instances(key, sources)) {
         if let Some(layer) = variable_layer(key, &defaults, &sources.environment)? {
             figment = figment.merge(layer);
         }
@@ -107,7 +107,27 @@ pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
     let settings: Settings = figment.extract().map_err(|error| type_error(&error))?;
     settings.check()?;
     let origins = KEYS.iter().map(|key| (key.path, origin(&figment, key.path))).collect();
-    Ok(Loaded { settings, origins, warnings: near_misses(&sources.environment) })
+    let warnings = near_misses(&sources.environment).into_iter().chain(not_for_instances(sources)).collect();
+    Ok(Loaded { settings, origins, warnings })
+}
+
+/// What makes an instance one of its own.
+const PLACES: [&str; 4] = ["runtime_dir", "state_dir", "tmux_session", "log.file"];
+
+/// The name on the command line says where things are, not a variable that holds for every daemon: in an agent's shell
+/// it names the directories of the daemon that started the agent.
+fn is_the_instances(key: &Key, sources: &Sources) -> bool {
+    sources.instance.is_some() && PLACES.contains(&key.path)
+}
+
+fn not_for_instances(sources: &Sources) -> impl Iterator<Item = String> {
+    let ignored = KEYS.iter().filter(|key| is_the_instances(key, sources));
+    let ignored = ignored.filter_map(|key| Some((key.variable?, key.path)));
+    ignored.filter(|(variable, _)| sources.environment.get(*variable).is_some_and(|text| !text.is_empty())).map(
+        |(variable, path)| {
+            format!("the variable {variable} is ignored for an instance; use --set {path}=..., or its settings file")
+        },
+    )
 }
 
 /// The files that exist, in order; one that was named must exist.
@@ -373,6 +393,20 @@ mod tests {
         assert_eq!(loaded.settings.idle_threshold, 30.0);
         assert_eq!(loaded.warnings.len(), 1);
         assert!(loaded.warnings[0].contains("CCMUX_IDLE_THRESHOLD"), "{:?}", loaded.warnings);
+    }
+
+    #[test]
+    fn a_variable_does_not_move_an_instance() {
+        let environment = |name: &str| BTreeMap::from([(name.to_owned(), "/elsewhere".to_owned())]);
+        let instance = Some("work".parse().unwrap());
+        let sources = Sources { instance, environment: environment("CCMUX_STATE_DIR"), ..Sources::default() };
+        let loaded = load(&sources).unwrap();
+        assert_eq!(loaded.settings.state_dir, "~/.local/state/ccmux-work");
+        assert!(loaded.warnings[0].contains("--set state_dir="), "{:?}", loaded.warnings);
+        let flags = vec![("state_dir".to_owned(), "/there".to_owned())];
+        assert_eq!(load(&Sources { flags, ..sources }).unwrap().settings.state_dir, "/there");
+        let others = Sources { environment: environment("CCMUX_AGENT_CWD"), ..Sources::default() };
+        assert_eq!(load(&others).unwrap().settings.agent.cwd, "/elsewhere");
     }
 
     #[test]

@@ -165,6 +165,19 @@ impl Client {
         }
     }
 
+    /// Program and arguments that name the server.
+    pub(super) fn server_command(&self) -> impl Iterator<Item = OsString> {
+        std::iter::once(self.binary.clone().into_os_string()).chain(self.server.iter().cloned())
+    }
+
+    /// Those of the variables that are set.
+    pub(super) fn environment<'a>(
+        &'a self,
+        names: &'a [&str],
+    ) -> impl Iterator<Item = (&'a String, &'a String)> {
+        self.environment.iter().filter(|(name, _)| names.contains(&name.as_str()))
+    }
+
     /// The program.
     pub(super) fn binary(&self) -> &std::path::Path {
         &self.binary

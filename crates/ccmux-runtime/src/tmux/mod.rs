@@ -3,6 +3,7 @@
 //! It knows sessions, panes, buffers and pipes; it does not know Claude, messages, or what a screen means.
 //!
 //! ```text
+//! server    systemd-run --user ... tmux -D                 only for a daemon that systemd started, only if none answers
 //! respawn   new-session | new-window | respawn-pane      our pane carries the option @ccmux_pane SESSION
 //! capture   list-panes ; list-clients ; capture-pane     one command list, so one moment
 //! inject    source-file -  <  set-buffer ... ; if-shell GUARD { paste-buffer ... } { refused }
@@ -23,6 +24,7 @@ mod facts;
 mod pane;
 mod script;
 pub mod sink;
+mod unit;
 mod version;
 mod watch;
 
@@ -59,6 +61,8 @@ pub struct TmuxSettings {
     pub sink: Vec<String>,
     /// Where we wait for it: a path in a private directory, at most about 100 bytes long.
     pub sink_socket: PathBuf,
+    /// A server that has to be started gets a systemd unit of its own.
+    pub own_unit: bool,
     /// Silence of this length is reported.
     pub silence_timeout: Duration,
 }

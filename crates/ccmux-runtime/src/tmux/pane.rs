@@ -58,7 +58,10 @@ impl Tmux {
         let cwd = literal(&unformatted(&command.cwd.to_string_lossy()));
         let pane = match self.find_pane().await? {
             Some(pane) => self.respawn_in(&pane, &cwd, &argv).await?,
-            None => self.without_errors(self.make(&cwd, &argv).await?).await?,
+            None => {
+                self.ensure_server().await;
+                self.without_errors(self.make(&cwd, &argv).await?).await?
+            }
         };
         self.started.notify_one();
         Ok(pane)

@@ -48,6 +48,7 @@ impl Server {
             window: "claude".to_owned(),
             sink: sink.iter().map(|word| (*word).to_owned()).collect(),
             sink_socket: dir.path().join("a #{pane_id} '%H; sink.sock"),
+            own_unit: false,
             silence_timeout: Duration::from_millis(300),
         }));
         Self { name, dir, tmux }
