@@ -21,6 +21,7 @@ use crate::control::reload::Reloader;
 use crate::inbox::{self, Inbox, InboxSettings, Retention, Size, Texts};
 use crate::intake::IntakeLogs;
 use crate::mcp::Door;
+use crate::metrics::Metrics;
 use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
 use crate::screen::RuleBook;
@@ -65,6 +66,7 @@ pub struct House {
     /// Taken by the herald.
     pub waiting_news: Option<mpsc::Receiver<News>>,
     pub clock: Clock,
+    pub metrics: Metrics,
 }
 
 impl House {
@@ -119,6 +121,7 @@ impl House {
             alerts,
             waiting_news,
             clock,
+            metrics: Metrics::default(),
         })
     }
 

@@ -23,6 +23,7 @@ use super::events::Connection;
 use super::guard::{Guard, Refused};
 use super::server::router;
 use super::{Door, Tools};
+use crate::metrics::Page;
 use crate::outlet::{OutletSettings, Outlets};
 use crate::turns::{Turns, TurnsSettings};
 
@@ -201,7 +202,8 @@ pub(super) async fn served() -> Served {
     let token = door.token().unwrap().value.to_string();
     let settings = TurnsSettings { projects_dir: dir.path().join("projects"), subscriber_bytes: 1 << 20 };
     let turns = Turns::open(dir.path(), settings).unwrap().turns;
-    let router = router(guard, Tools { outlets }, turns.broadcast().clone(), shutdown.clone());
+    let router =
+        router(guard, Tools { outlets }, turns.broadcast().clone(), Page::default(), shutdown.clone());
     let stop = shutdown.clone();
     let server = tokio::spawn(async move {
         let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
