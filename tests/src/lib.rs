@@ -8,6 +8,7 @@
 //! | [`adapter`] | a program that reads an `out.` FIFO |
 //! | [`doors`] | FIFOs and subscribers of a house |
 //! | [`inbox`] | what the inbox holds |
+//! | [`metrics`] | what `/metrics` tells, read by Prometheus' own parser |
 //! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
 //! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
@@ -37,6 +38,7 @@ pub mod house;
 pub mod human;
 pub mod inbox;
 pub mod listening;
+pub mod metrics;
 pub mod patience;
 pub mod proof;
 

@@ -9,6 +9,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::systemd::Watchdog;
 
@@ -64,6 +65,8 @@ pub struct EventLoop {
     pub status: watch::Sender<PolicyStatus>,
     /// Writes all of it down.
     pub recorder: Recorder,
+    /// Counts.
+    pub metrics: Metrics,
     /// Tells the time.
     pub clock: Clock,
     /// Starves if the loop hangs.
@@ -98,6 +101,7 @@ impl EventLoop {
         let now = self.clock.now();
         if event != Event::DeadlinePassed {
             self.recorder.event(&event, now);
+            self.metrics.happened(&event, now);
         }
         self.policy.handle(event, now);
         while let Some(effect) = self.policy.next_effect() {

@@ -22,10 +22,11 @@
 //! | [`control`] | `control.sock`: hooks and clients |
 //! | [`event_loop`] | select, handle, drain, record |
 //! | [`workers`] | do what the policy orders |
+//! | [`metrics`] | counts and times, as `GET /metrics` tells them |
 //! | [`recorder`] | events and effects as lines of a timeline |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`setup`] | the guided first run: what is missing, what Claude asks |
-//! | [`doctor`] | what is on the pane now, and by which rule |
+//! | [`doctor`] | measures whether all can work, and says what to do |
 //! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]
 
@@ -42,6 +43,7 @@ pub mod inbox;
 pub mod install;
 pub mod intake;
 pub mod mcp;
+pub mod metrics;
 pub mod outlet;
 pub mod prompt;
 pub mod readable;

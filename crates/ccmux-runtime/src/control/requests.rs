@@ -17,6 +17,7 @@ use crate::clock::unix_ms;
 use crate::inbox::{AcceptError, Inbox, InboxError, NewMessage, Selection};
 use crate::intake::ChannelBoard;
 use crate::mcp::Door;
+use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::screen::plain_text;
 use crate::terminal::Terminal;
@@ -49,6 +50,8 @@ pub struct Answers<T> {
     pub tmux: TmuxStatus,
     /// To ask the policy for a look.
     pub events: mpsc::Sender<Event>,
+    /// Counts what is not taken in.
+    pub metrics: Metrics,
 }
 
 impl<T: Terminal> Answers<T> {
@@ -58,9 +61,13 @@ impl<T: Terminal> Answers<T> {
             Ok(message) => message,
             Err(why) => return Reply::refused(ErrorCode::Rejected, why),
         };
+        let channel = message.channel.clone();
         let accepted = match self.inbox.accept(message).await {
             Ok(accepted) => accepted,
-            Err(error) => return refused_message(&error),
+            Err(error) => {
+                self.metrics.rejected(&channel);
+                return refused_message(&error);
+            }
         };
         let wanted = request.wait.unwrap_or(MessageState::Accepted);
         if wanted == MessageState::Accepted {
@@ -139,6 +146,12 @@ impl<T: Terminal> Answers<T> {
     pub async fn status(&self) -> Reply {
         let policy = self.fresh_policy().await;
         Reply { status: Some(Box::new(self.status_of(&policy))), ..Reply::ok() }
+    }
+
+    /// The daemon's state as it is known, without a look.
+    pub fn status_now(&self) -> Status {
+        let policy = self.policy.borrow().clone();
+        self.status_of(&policy)
     }
 
     fn status_of(&self, policy: &PolicyStatus) -> Status {

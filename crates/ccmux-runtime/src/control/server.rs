@@ -26,6 +26,7 @@ use super::reload::Reloader;
 use super::requests::Answers;
 use super::tools;
 use crate::mcp::Tools;
+use crate::metrics::Metrics;
 use crate::terminal::Terminal;
 
 /// A hook's event must find room in the queue within that time; the hook itself gives up at 300 ms.
@@ -55,6 +56,8 @@ pub struct Desk<T> {
     pub events: mpsc::Sender<Event>,
     /// The owned session's token.
     pub token: String,
+    /// Counts hooks.
+    pub metrics: Metrics,
 }
 
 /// The task.
@@ -228,6 +231,7 @@ impl<T: Terminal> Desk<T> {
     async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> HookReply {
         let agent = self.answers.agent.borrow().as_ref().map(|agent| agent.pid);
         let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
+        self.metrics.hooked(&frame.event);
         tracing::debug!(event = "hook.received", hook = %frame.event, own = principal == Principal::OwnSession);
         if let Some(event) = self.hooks.event_of(frame, principal.origin())
             && timeout(HOOK_WITHIN, self.events.send(event)).await.is_err()

@@ -21,6 +21,7 @@ use crate::control::reload::Reloader;
 use crate::inbox::{self, Inbox, InboxSettings, Retention, Size, Texts};
 use crate::intake::IntakeLogs;
 use crate::mcp::Door;
+use crate::metrics::Metrics;
 use crate::prompt;
 use crate::runtime_dir::{RuntimeDir, StateDir};
 use crate::screen::RuleBook;
@@ -69,6 +70,7 @@ pub struct House {
     pub systemd: Systemd,
     /// Taken by the registry.
     pub passed: Passed,
+    pub metrics: Metrics,
 }
 
 impl House {
@@ -125,6 +127,7 @@ impl House {
             clock,
             systemd,
             passed,
+            metrics: Metrics::default(),
         })
     }
 

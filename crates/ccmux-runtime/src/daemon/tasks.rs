@@ -25,6 +25,7 @@ use crate::event_loop::{EventLoop, Workers};
 use crate::inbox::{Caretaker, Inbox};
 use crate::intake::{ChannelBoard, FifoStore, Registry};
 use crate::mcp::{McpServer, Tools};
+use crate::metrics::{Follower, Page};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
 use crate::runtime_dir::RuntimeDir;
@@ -97,9 +98,10 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let board = start_intake(house, &tasks, shutdown);
     start_caretaker(house, &tasks, shutdown);
     let tools = tools(house, board.subscribe(), shutdown);
-    start_mcp(house, &tasks, tools.clone(), shutdown);
     start_status(house, &tasks, policy_status.clone(), shutdown);
-    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools);
+    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools.clone());
+    let page = start_metrics(house, &tasks, Arc::clone(&desk), shutdown);
+    start_mcp(house, &tasks, tools, page, shutdown);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
     start_keeper(house, &tasks, shutdown);
@@ -110,6 +112,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
         workers,
         status,
         recorder,
+        metrics: house.metrics.clone(),
         clock: house.clock.clone(),
         watchdog: Watchdog::new(house.systemd.clone()),
         shutdown: shutdown.clone(),
@@ -120,7 +123,8 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
 fn start_herald(house: &mut House, tasks: &TaskTracker) {
     let Some(news) = house.waiting_news.take() else { return };
     let (turns, inbox) = (house.turns.turns.clone(), house.inbox.inbox.clone());
-    tasks.spawn(Herald { news, events: house.events.clone(), turns, inbox }.run());
+    let metrics = house.metrics.clone();
+    tasks.spawn(Herald { news, events: house.events.clone(), turns, inbox, metrics }.run());
 }
 
 /// For `systemctl status`.
@@ -298,6 +302,19 @@ fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &Cancellati
     }));
 }
 
+/// Counts what the inbox commits from now on.
+fn start_metrics(
+    house: &House,
+    tasks: &TaskTracker,
+    desk: Arc<Desk<Tmux>>,
+    shutdown: &CancellationToken,
+) -> Page {
+    let (metrics, receipts) = (house.metrics.clone(), house.inbox.inbox.subscribe());
+    tasks.spawn(Follower { metrics, receipts, shutdown: shutdown.clone() }.run());
+    let started_s = house.clock.now().wall.0 / 1000;
+    Page::new(house.metrics.clone(), started_s, move || desk.answers.status_now())
+}
+
 /// What Claude can do, whichever way it asks.
 fn tools(
     house: &House,
@@ -316,7 +333,13 @@ fn tools(
 }
 
 /// The port is bound already: who connects before this waits a moment.
-fn start_mcp(house: &mut House, tasks: &TaskTracker, tools: Tools, shutdown: &CancellationToken) {
+fn start_mcp(
+    house: &mut House,
+    tasks: &TaskTracker,
+    tools: Tools,
+    metrics: Page,
+    shutdown: &CancellationToken,
+) {
     let Some(bound) = house.mcp_bound.take() else { return };
     let server = McpServer {
         door: house.mcp.0.clone(),
@@ -324,6 +347,7 @@ fn start_mcp(house: &mut House, tasks: &TaskTracker, tools: Tools, shutdown: &Ca
         tools,
         alerts: house.alerts.clone(),
         broadcast: house.turns.turns.broadcast().clone(),
+        metrics,
         shutdown: shutdown.clone(),
     };
     tasks.spawn(server.run());
@@ -354,7 +378,9 @@ fn desk(
                 session: house.setting.settings.tmux_session.clone(),
             },
             events: house.events.clone(),
+            metrics: house.metrics.clone(),
         },
+        metrics: house.metrics.clone(),
         hooks: HookFront { turns, on_the_way },
         reloader: house.reloader(),
         tools,

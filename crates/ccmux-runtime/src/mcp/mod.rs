@@ -4,6 +4,7 @@
 //! POST /mcp                streamable HTTP, no sessions ─┐
 //! GET /sse, POST /messages MCP over server-sent events ──┼─► Guard ─┬─► Tools ─► Outlets
 //! GET /events              turns and alerts ─────────────┘          └─► Feed
+//! GET /metrics             counts and times, see [`crate::metrics`]
 //! GET /healthz             ok
 //! ```
 //!

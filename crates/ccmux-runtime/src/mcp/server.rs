@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use ccmux_policy::AlertKind;
@@ -19,6 +20,7 @@ use super::events::{self, Connection, Events};
 use super::guard::{self, Guard, HEALTH};
 use super::sse::{self, SseSessions};
 use super::tools::Tools;
+use crate::metrics::{Page, page};
 use crate::turns::broadcast::Broadcast;
 use crate::workers::herald::{Alerts, News};
 
@@ -44,6 +46,8 @@ pub struct McpServer {
     pub alerts: Alerts,
     /// What `/events` gives.
     pub broadcast: Broadcast,
+    /// What `/metrics` gives.
+    pub metrics: Page,
     /// Ends it.
     pub shutdown: CancellationToken,
 }
@@ -88,7 +92,13 @@ impl McpServer {
         let Some(port) = self.door.port() else { return };
         tracing::info!(event = "mcp.listening", port, token = self.door.token().is_some());
         let guard = Guard { port, token: self.door.token().cloned() };
-        let router = router(guard, self.tools.clone(), self.broadcast.clone(), self.shutdown.clone());
+        let router = router(
+            guard,
+            self.tools.clone(),
+            self.broadcast.clone(),
+            self.metrics.clone(),
+            self.shutdown.clone(),
+        );
         let stop = self.shutdown.clone();
         let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
             .with_graceful_shutdown(async move { stop.cancelled().await });
@@ -113,14 +123,17 @@ pub(super) fn router(
     guard: Guard,
     tools: Tools,
     broadcast: Broadcast,
+    metrics: Page,
     shutdown: CancellationToken,
 ) -> Router {
+    let metrics = async move || ([(CONTENT_TYPE, page::CONTENT_TYPE)], metrics.text());
     let sessions = SseSessions::new(tools.clone(), shutdown.clone());
     Router::new()
         .route("/sse", get(sse::open))
         .route("/messages", post(sse::message))
         .with_state(sessions)
         .route("/events", get(events::open).with_state(Events { broadcast, shutdown }))
+        .route("/metrics", get(metrics))
         .route_service("/mcp", streamable(tools))
         .route(HEALTH, get(async || "ok\n"))
         .layer(from_fn_with_state(Arc::new(guard), guard::check))

@@ -23,6 +23,7 @@ use super::events::Connection;
 use super::guard::{Guard, Refused};
 use super::server::router;
 use super::{Door, Tools};
+use crate::metrics::Page;
 use crate::outlet::{OutletSettings, Outlets};
 use crate::turns::{Turns, TurnsSettings};
 
@@ -205,6 +206,7 @@ pub(super) async fn served() -> Served {
         guard,
         Tools { outlets, shutdown: shutdown.clone() },
         turns.broadcast().clone(),
+        Page::default(),
         shutdown.clone(),
     );
     let stop = shutdown.clone();

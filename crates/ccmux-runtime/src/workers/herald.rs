@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::speaker::is_store;
 use crate::inbox::{Inbox, InboxError, stopped, until_done};
+use crate::metrics::Metrics;
 use crate::turns::Turns;
 
 /// So many alerts wait while the database refuses.
@@ -111,6 +112,8 @@ pub struct Herald {
     pub turns: Turns,
     /// Knows the messages.
     pub inbox: Inbox,
+    /// Counts.
+    pub metrics: Metrics,
 }
 
 impl Herald {
@@ -128,12 +131,20 @@ impl Herald {
             };
             match news {
                 Some(news) => {
+                    self.count(&news);
                     if self.tell(news).await.is_none() {
                         return;
                     }
                 }
                 None => return,
             }
+        }
+    }
+
+    fn count(&self, news: &News) {
+        self.metrics.alerted(news.kind);
+        if let (AlertKind::Rejected, Some(channel)) = (news.kind, &news.channel) {
+            self.metrics.rejected(channel);
         }
     }
 
@@ -209,7 +220,8 @@ mod tests {
         tokio::spawn(async move { broadcast.subscribe(ours, wish, CancellationToken::new()).await });
         let (alerts, news) = Alerts::new();
         let (sender, events) = mpsc::channel(1);
-        let herald = tokio::spawn(Herald { news, events: sender, turns, inbox }.run());
+        let herald =
+            tokio::spawn(Herald { news, events: sender, turns, inbox, metrics: Metrics::default() }.run());
         Told { dir, alerts, events, herald, lines: BufReader::new(theirs).lines() }
     }
 
