@@ -5,7 +5,9 @@
 //! | [`binaries`] | where the binaries are that were built with this test |
 //! | [`house`] | a temporary directory with a home, a tmux server and a daemon; ends with everything in it |
 //! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
+//! | [`adapter`] | a program that reads an `out.` FIFO |
 //! | [`doors`] | FIFOs and subscribers of a house |
+//! | [`http`] | requests to the HTTP door, and tool calls as Claude makes them |
 //! | [`inbox`] | what the inbox holds |
 //! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
 //! | [`crowd`] | many subscribers at once |
@@ -26,12 +28,14 @@
 // A harness panics where a test would; clippy only knows functions marked as tests.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod adapter;
 pub mod agent;
 pub mod binaries;
 pub mod claude;
 pub mod crowd;
 pub mod doors;
 pub mod house;
+pub mod http;
 pub mod human;
 pub mod inbox;
 pub mod listening;

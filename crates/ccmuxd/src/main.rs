@@ -115,10 +115,10 @@ fn run(setting: Setting) -> ExitCode {
     }
 }
 
-/// A line for people besides the log's, once everything else is well: a proxy that is not the expected one is easily
+/// A line for people in place of the log's, once everything else is well: a proxy that is not the expected one is easily
 /// overlooked.
 fn warn_of_proxy(warning: &UnexpectedProxy) {
-    tracing::warn!(event = "proxy.unexpected", %warning);
+    tracing::warn!(target: logging::FILE_ONLY, event = "proxy.unexpected", %warning);
     eprintln!("ccmuxd: warning: {warning}");
 }
 

@@ -24,6 +24,7 @@ use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
 use crate::inbox::{Caretaker, Inbox};
 use crate::intake::{ChannelBoard, Registry};
+use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
@@ -248,6 +249,7 @@ fn starter(
         token: house.token.clone(),
         mcp: house.mcp.clone(),
         launcher: house.setting.binaries.ccmuxd.clone(),
+        alerts: house.alerts.clone(),
         turns: house.turns.turns.clone(),
         agent,
         shutdown: shutdown.clone(),
@@ -305,6 +307,7 @@ fn start_mcp(
         tools: Tools { outlets },
         alerts: house.alerts.clone(),
         broadcast: house.turns.turns.broadcast().clone(),
+        again: AGAIN,
         shutdown: shutdown.clone(),
     };
     tasks.spawn(server.run());
