@@ -7,6 +7,7 @@
 //! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
 //! | [`adapter`] | a program that reads an `out.` FIFO |
 //! | [`doors`] | FIFOs and subscribers of a house |
+//! | [`http`] | requests to the HTTP door, and tool calls as Claude makes them |
 //! | [`inbox`] | what the inbox holds |
 //! | [`metrics`] | what `/metrics` tells, read by Prometheus' own parser |
 //! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
@@ -35,6 +36,7 @@ pub mod claude;
 pub mod crowd;
 pub mod doors;
 pub mod house;
+pub mod http;
 pub mod human;
 pub mod inbox;
 pub mod listening;

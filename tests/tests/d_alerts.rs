@@ -144,6 +144,38 @@ fn alert_mcp_down_names_the_port() {
     assert!(alert(&alerts, "mcp_down")["message"].as_str().unwrap().contains(&port.to_string()));
 }
 
+/// Acceptance A7. Field fault 32.
+#[test]
+fn alert_mcp_up_comes_once_the_port_is_free() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let house = House::builder().env("CCMUX_MCP_PORT", port).ready();
+    let alerts = house.subscribe_with("{\"since\":0}\n");
+    alert(&alerts, "mcp_down");
+    assert_eq!(house.status().degraded, ["mcp"]);
+    drop(taken);
+    // It is tried again every 30 s.
+    let told =
+        house.wait_within(Duration::from_secs(60), "an alert mcp_up", || alerts.alerts_of("mcp_up").pop());
+    assert!(told["alert"]["message"].as_str().unwrap().contains(&port.to_string()), "{told}");
+    let status = house.status();
+    assert_eq!((status.mcp.port, status.degraded), (Some(port), Vec::new()));
+    assert_eq!(house.ask(&house.request("GET", "/healthz"), "").status, 200);
+    assert_eq!(alerts.alerts_of("mcp_down").len(), 1);
+}
+
+#[test]
+fn alert_new_version_names_both_versions_and_comes_once() {
+    let house = House::builder().agent("CCMUX_DEMO_VERSION", "9.0.1").ready();
+    let alerts = house.subscribe_with("{\"since\":0}\n");
+    let told = alert(&alerts, "new_version");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("9.0.1") && message.contains("2.1.332"), "{told}");
+    house.kill_agent();
+    alerts.wait_for_alert("agent_restarted");
+    assert_eq!(alerts.alerts_of("new_version").len(), 1);
+}
+
 #[test]
 fn alert_channel_opened_and_alert_channel_closed_come_for_what_happens_after_the_start() {
     let house = House::builder().build();

@@ -2,7 +2,21 @@
 
 use crate::faults;
 
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (ccmux-demo-agent)");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (ccmux-demo-agent)");
+
+/// The number of the version that it says it is.
+pub fn version_number() -> String {
+    stated_version().unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
+}
+
+/// The answer to `--version`.
+pub fn version() -> String {
+    stated_version().map_or_else(|| VERSION.to_owned(), |number| format!("{number} (Claude Code)"))
+}
+
+fn stated_version() -> Option<String> {
+    std::env::var("CCMUX_DEMO_VERSION").ok().filter(|number| !number.is_empty())
+}
 
 /// What to do with the conversations there are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

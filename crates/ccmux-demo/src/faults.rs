@@ -31,6 +31,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_HOOKS_DROP=A,B", "do not fire these events"),
     ("CCMUX_DEMO_HOOKS_DELAY_MS=MS", "run each hook that much later"),
     ("CCMUX_DEMO_STATE_FILE=off", "write no sessions/<pid>.json"),
+    ("CCMUX_DEMO_VERSION=N.N.N", "say that it is Claude Code of that version"),
     ("CCMUX_DEMO_EXIT=CODE", "exit at once with this code, before drawing"),
     ("CCMUX_DEMO_VIM=1", "vim mode, in NORMAL: Enter moves and does not submit"),
     ("CCMUX_DEMO_JOURNAL=DIR", "write down there what came from the terminal and what was submitted"),

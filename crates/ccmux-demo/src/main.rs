@@ -62,7 +62,7 @@ const REDRAW_EVERY: Duration = Duration::from_millis(12);
 fn main() -> ExitCode {
     clock::read_local_offset();
     let code = match cli::parse(std::env::args().skip(1)) {
-        Ok(Command::Version) => say(cli::VERSION),
+        Ok(Command::Version) => say(&cli::version()),
         Ok(Command::Help) => say(cli::help().trim_end()),
         Ok(Command::Run(options)) => run(&options),
         Err(problem) => Err(problem),

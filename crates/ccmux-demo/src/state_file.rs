@@ -81,7 +81,7 @@ impl StateFile {
         let now = clock::unix_ms();
         let mut content = json!({
             "pid": std::process::id(), "sessionId": session, "cwd": self.cwd, "startedAt": self.started_ms,
-            "procStart": self.proc_start, "version": env!("CARGO_PKG_VERSION"), "kind": "interactive",
+            "procStart": self.proc_start, "version": crate::cli::version_number(), "kind": "interactive",
             "entrypoint": "cli", "name": "demo", "nameSource": "derived", "nameSince": self.started_ms,
             "status": word, "updatedAt": now, "statusUpdatedAt": now,
         });

@@ -249,7 +249,7 @@ impl Transcript {
             ("entrypoint", json!("cli")),
             ("cwd", json!(self.cwd)),
             ("sessionId", json!(self.session)),
-            ("version", json!(env!("CARGO_PKG_VERSION"))),
+            ("version", json!(crate::cli::version_number())),
             ("gitBranch", json!("HEAD")),
         ] {
             line.insert(key.into(), value);

@@ -44,6 +44,10 @@ pub enum AlertKind {
     Damaged,
     /// The port of the HTTP server can't be bound: Claude can't answer.
     McpDown,
+    /// It is bound again.
+    McpUp,
+    /// The agent is of a version that nobody has measured.
+    NewVersion,
 }
 
 impl AlertKind {
@@ -68,6 +72,8 @@ impl AlertKind {
             Self::ChannelRefused => "channel_refused",
             Self::Damaged => "damaged",
             Self::McpDown => "mcp_down",
+            Self::McpUp => "mcp_up",
+            Self::NewVersion => "new_version",
         }
     }
 }

@@ -29,7 +29,9 @@ fn after(kind: AlertKind) -> Option<AlertKind> {
         ChannelClosed => ChannelRefused,
         ChannelRefused => Damaged,
         Damaged => McpDown,
-        McpDown => return None,
+        McpDown => McpUp,
+        McpUp => NewVersion,
+        NewVersion => return None,
     })
 }
 

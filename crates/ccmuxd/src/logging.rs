@@ -12,6 +12,9 @@ use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
+/// The target of what people are told on stderr in plain words: it stands in the file alone.
+pub const FILE_ONLY: &str = "ccmuxd::told";
+
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
 const KEPT: u32 = 4;
 
@@ -28,7 +31,7 @@ pub fn start(file: &Path, level: &str) -> io::Result<WorkerGuard> {
         .flatten_event(true)
         // What rmcp would tell of its messages are their bodies.
         .with_env_filter(EnvFilter::new(format!("{level},rmcp=error,hyper=warn")))
-        .with_writer(file.and(io::stderr))
+        .with_writer(file.and(io::stderr.with_filter(|event| event.target() != FILE_ONLY)))
         .init();
     Ok(guard)
 }

@@ -134,10 +134,10 @@ fn run_under(setting: Setting, systemd: (Systemd, Passed)) -> ExitCode {
     }
 }
 
-/// A line for people besides the log's, once everything else is well: a proxy that is not the expected one is easily
+/// A line for people in place of the log's, once everything else is well: a proxy that is not the expected one is easily
 /// overlooked.
 fn warn_of_proxy(warning: &UnexpectedProxy) {
-    tracing::warn!(event = "proxy.unexpected", %warning);
+    tracing::warn!(target: logging::FILE_ONLY, event = "proxy.unexpected", %warning);
     eprintln!("ccmuxd: warning: {warning}");
 }
 

@@ -57,7 +57,9 @@ const PARENT_AGENT_VARIABLES: [&str; 14] = [
 const SCRUBBED_PREFIXES: [&str; 4] = ["CLAUDE_CODE_MESSAGING_", "CCMUX_", "WATCHDOG_", "LISTEN_"];
 
 /// systemd's and the shell's words for one process only.
-const PROCESS_VARIABLES: [&str; 12] = [
+const PROCESS_VARIABLES: [&str; 13] = [
+    // Our own mark: an agent's, not of what is started in it.
+    "CCMUX",
     "NOTIFY_SOCKET",
     "MAINPID",
     "MANAGERPID",

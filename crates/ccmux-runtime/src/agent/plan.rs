@@ -14,6 +14,9 @@ use crate::settings::{Settings, expand};
 /// Where our own arguments go, if the command names the place.
 const ARGUMENTS_PLACE: &str = "{args}";
 
+/// Says that a process lives in ccmux, and in which version of it.
+const MARK: &str = "CCMUX";
+
 /// Where no proxy may stand between: our own HTTP server. Some programs read the one name, some the other.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
@@ -118,6 +121,7 @@ impl AgentPlan {
         }
         let mut env = self.environment.clone();
         env.insert(TOKEN_VARIABLE.to_owned(), token.to_owned());
+        env.insert(MARK.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         env.insert("CCMUX_RUNTIME_DIR".to_owned(), runtime_dir.display().to_string());
         LaunchFile {
             argv: with_arguments(&self.command, own),
@@ -216,6 +220,7 @@ mod tests {
         let placed = placed.launch(&files, None, "t", Path::new("/r"));
         assert_eq!(placed.argv, ["sh", "--settings", "/s.json", "--mcp-config", "/m.json", "--", "last"]);
         assert_eq!(placed.env["CCMUX_SESSION_TOKEN"], "t");
+        assert_eq!(placed.env["CCMUX"], env!("CARGO_PKG_VERSION"));
         assert!(!placed.env.contains_key("CLAUDECODE"), "a parent's mark must not be inherited");
     }
 

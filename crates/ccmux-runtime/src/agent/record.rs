@@ -26,6 +26,8 @@ pub struct AgentRecord {
     pub session: Option<SessionId>,
     /// Its transcript.
     pub transcript: Option<PathBuf>,
+    /// What `--version` said when it was started.
+    pub version: Option<String>,
 }
 
 impl AgentRecord {

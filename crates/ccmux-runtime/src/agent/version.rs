@@ -102,6 +102,11 @@ impl Version {
         }
     }
 
+    /// Whether it came out after all of the [`MEASURED`]: what is known of hooks and screens may not hold.
+    pub fn is_newer_than_measured(&self) -> bool {
+        matches!(self, Self::Known(release) if MEASURED.iter().all(|measured| release > measured))
+    }
+
     /// Whether it is one of the [`MEASURED`].
     pub fn is_measured(&self) -> bool {
         matches!(self, Self::Known(release) if MEASURED.contains(release))
@@ -223,6 +228,14 @@ mod tests {
         {
             assert_eq!(Version::parse(text), Version::Unknown(text.to_owned()));
         }
+    }
+
+    #[test]
+    fn only_what_came_out_after_all_measured_ones_is_newer() {
+        let newer = |text: &str| Version::parse(text).is_newer_than_measured();
+        assert!(newer("2.1.333 (Claude Code)") && newer("3.0.0 (Claude Code)"));
+        assert!(!newer("2.1.332 (Claude Code)") && !newer("2.0.1 (Claude Code)"));
+        assert!(!newer("9.9.9") && !newer("0.1.0 (ccmux-demo-agent)"));
     }
 
     #[test]

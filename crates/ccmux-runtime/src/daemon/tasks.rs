@@ -24,6 +24,7 @@ use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
 use crate::inbox::{Caretaker, Inbox};
 use crate::intake::{ChannelBoard, FifoStore, Registry};
+use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
 use crate::metrics::{Follower, Page};
 use crate::outlet::Outlets;
@@ -267,6 +268,7 @@ fn starter(
         token: house.token.clone(),
         mcp: house.mcp.clone(),
         launcher: house.setting.binaries.ccmuxd.clone(),
+        alerts: house.alerts.clone(),
         turns: house.turns.turns.clone(),
         agent,
         shutdown: shutdown.clone(),
@@ -348,6 +350,7 @@ fn start_mcp(
         alerts: house.alerts.clone(),
         broadcast: house.turns.turns.broadcast().clone(),
         metrics,
+        again: AGAIN,
         shutdown: shutdown.clone(),
     };
     tasks.spawn(server.run());

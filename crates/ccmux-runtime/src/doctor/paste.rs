@@ -47,6 +47,7 @@ impl Stand {
             sink: vec![patient.setting.binaries.ccmuxd.display().to_string(), "pane-sink".to_owned()],
             sink_socket: scratch.state().join("pane.sock"),
             silence_timeout: Duration::from_secs(3),
+            own_unit: false,
         });
         let dir = patient.variable("TMUX_TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
         let socket = Path::new(&dir).join(format!("tmux-{}", Uid::effective())).join(server);

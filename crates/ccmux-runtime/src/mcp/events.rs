@@ -16,28 +16,26 @@
 //! up on. The library can't be told to hang up on a client that reads nothing, so the connection itself is shut down.
 
 use std::convert::Infallible;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::serve::IncomingStream;
 use ccmux_wire::id::Seq;
 use ccmux_wire::output::{Bye, GapLine, Only, Wish};
 use rustix::net::{Shutdown, shutdown, sockopt::set_socket_linger};
 use serde::Serialize;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
+use super::connections::Connection;
 use crate::turns::broadcast::feed::{Feed, Over, Piece};
 use crate::turns::broadcast::{BYE_WAIT, Broadcast, FAREWELL, Line};
 
@@ -59,17 +57,6 @@ pub struct Events {
     pub shutdown: CancellationToken,
 }
 
-/// The connection that a request came by, as long as it is served.
-#[derive(Debug, Clone)]
-pub struct Connection(Option<Arc<OwnedFd>>);
-
-impl Connected<IncomingStream<'_, TcpListener>> for Connection {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        // Without one (no descriptors left) a client that stops reading is let go later, by TCP.
-        Self(stream.io().as_fd().try_clone_to_owned().ok().map(Arc::new))
-    }
-}
-
 /// `GET /events`
 pub async fn open(
     State(events): State<Events>,
@@ -86,7 +73,7 @@ pub async fn open(
     };
     feed.grant(wish);
     let (body, pieces) = mpsc::channel(1);
-    let connection = connection.0.as_ref().map_or_else(Weak::new, Arc::downgrade);
+    let connection = connection.socket().map_or_else(Weak::new, Arc::downgrade);
     let courier = Courier { feed, body, shutdown: events.shutdown, deadline: None, too_slow: false };
     tokio::spawn(courier.run(connection));
     let mut response = Response::new(Body::from_stream(ReceiverStream::new(pieces).map(Ok::<_, Infallible>)));

@@ -10,9 +10,10 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`connections`] | how many there may be, and how long a stranger may stay |
 //! | [`door`] | the port: binds it, remembers it, tells where it is |
 //! | [`events`] | turns and alerts as server-sent events |
-//! | [`guard`] | the one layer over all routes: Host, Origin, token |
+//! | [`guard`] | the checks in front of all routes: Host, Origin, token and more |
 //! | [`sse`] | MCP over server-sent events, which rmcp has no server for |
 //! | [`tools`] | what the tools are called, and what they do |
 //! | [`server`] | the task that puts these together and tries again while the port is taken |
@@ -20,6 +21,7 @@
 //! Nothing here knows FIFOs, the agent or its files: [`crate::outlet`] writes, [`crate::agent::mcp_entry`] tells Claude
 //! where the door is.
 
+pub mod connections;
 pub mod door;
 pub mod events;
 pub mod guard;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use ccmux_policy::AlertKind;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -15,23 +14,18 @@ use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::connections;
 use super::door::Door;
-use super::events::{self, Connection, Events};
-use super::guard::{self, Guard, HEALTH};
+use super::events::{self, Events};
+use super::guard::{BODY_BYTES, Guard, Guarded};
 use super::sse::{self, SseSessions};
 use super::tools::Tools;
 use crate::metrics::{Page, page};
 use crate::turns::broadcast::Broadcast;
 use crate::workers::herald::{Alerts, News};
 
-/// The largest body of a request.
-pub(super) const BODY_BYTES: usize = 2 * 1024 * 1024;
-
 /// A port that is taken is tried again that often.
-const RETRY: Duration = Duration::from_secs(30);
-
-/// Calls that run at shutdown get this long.
-const ENDS_WITHIN: Duration = Duration::from_secs(2);
+pub const AGAIN: Duration = Duration::from_secs(30);
 
 /// The task.
 #[derive(Debug)]
@@ -48,6 +42,8 @@ pub struct McpServer {
     pub broadcast: Broadcast,
     /// What `/metrics` gives.
     pub metrics: Page,
+    /// After how long a port that is taken is tried again: [`AGAIN`].
+    pub again: Duration,
     /// Ends it.
     pub shutdown: CancellationToken,
 }
@@ -58,63 +54,65 @@ impl McpServer {
         let mut bound = std::mem::replace(&mut self.bound, Err(io::ErrorKind::Other.into()));
         let mut told = false;
         while !self.shutdown.is_cancelled() {
-            match bound {
+            let over = match bound {
                 Ok(listener) => {
-                    told = false;
-                    self.serve(listener).await;
+                    self.tell_end(&mut told);
+                    self.serve(listener).await
                 }
-                Err(error) if told => tracing::debug!(event = "mcp.port_taken", %error),
-                Err(error) => {
-                    told = true;
-                    self.tell(&error);
-                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = over {
+                self.tell(&error, &mut told);
             }
             tokio::select! {
                 () = self.shutdown.cancelled() => return,
-                () = sleep(RETRY) => {}
+                () = sleep(self.again) => {}
             }
             bound = self.door.bind().await;
         }
     }
 
-    fn tell(&self, error: &io::Error) {
+    /// Once, until the port is bound again.
+    fn tell(&self, error: &io::Error, told: &mut bool) {
+        if std::mem::replace(told, true) {
+            tracing::debug!(event = "mcp.port_taken", %error);
+            return;
+        }
         let port = self.door.address().unwrap_or_default();
         let what = format!(
             "nobody is served over HTTP: port {port} can't be bound ({error}); tried again every {} s; see mcp.port \
              (CCMUX_MCP_PORT)",
-            RETRY.as_secs()
+            self.again.as_secs()
         );
         self.alerts.raise(News::new(AlertKind::McpDown, what));
     }
 
+    fn tell_end(&self, told: &mut bool) {
+        if std::mem::take(told) {
+            let port = self.door.port().unwrap_or_default();
+            let what = format!("HTTP is served again: port {port} is bound");
+            self.alerts.raise(News::new(AlertKind::McpUp, what));
+        }
+    }
+
     /// Serves until shutdown, or until the listener fails.
-    async fn serve(&self, listener: TcpListener) {
-        let Some(port) = self.door.port() else { return };
+    async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+        let port = listener.local_addr()?.port();
         tracing::info!(event = "mcp.listening", port, token = self.door.token().is_some());
         let guard = Guard { port, token: self.door.token().cloned() };
-        let router = router(
+        let routes = router(
             guard,
             self.tools.clone(),
             self.broadcast.clone(),
             self.metrics.clone(),
             self.shutdown.clone(),
         );
-        let stop = self.shutdown.clone();
-        let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
-            .with_graceful_shutdown(async move { stop.cancelled().await });
-        let late = async {
-            self.shutdown.cancelled().await;
-            sleep(ENDS_WITHIN).await;
-        };
-        tokio::select! {
-            served = serving.into_future() => {
-                if let Err(error) = served {
-                    tracing::error!(event = "mcp.failed", %error);
-                }
-            }
-            () = late => tracing::warn!(event = "mcp.stopped_late"),
+        let served = connections::serve(listener, routes, &self.shutdown).await;
+        if let Err(error) = &served {
+            tracing::error!(event = "mcp.failed", %error);
         }
         self.door.close();
+        served
     }
 }
 
@@ -125,18 +123,17 @@ pub(super) fn router(
     broadcast: Broadcast,
     metrics: Page,
     shutdown: CancellationToken,
-) -> Router {
+) -> Guarded {
     let metrics = async move || ([(CONTENT_TYPE, page::CONTENT_TYPE)], metrics.text());
     let sessions = SseSessions::new(tools.clone(), shutdown.clone());
-    Router::new()
+    let routes = Router::new()
         .route("/sse", get(sse::open))
         .route("/messages", post(sse::message))
         .with_state(sessions)
         .route("/events", get(events::open).with_state(Events { broadcast, shutdown }))
         .route("/metrics", get(metrics))
-        .route_service("/mcp", streamable(tools))
-        .route(HEALTH, get(async || "ok\n"))
-        .layer(from_fn_with_state(Arc::new(guard), guard::check))
+        .route_service("/mcp", streamable(tools));
+    guard.before(routes)
 }
 
 /// Without sessions: a client that was connected to an earlier daemon goes on as if nothing had happened, and nothing
@@ -151,3 +148,6 @@ fn streamable(tools: Tools) -> StreamableHttpService<Tools, NeverSessionManager>
         .disable_allowed_hosts();
     StreamableHttpService::new(move || Ok(tools.clone()), Arc::default(), config)
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,7 +27,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, DropGuard, PollSender, WaitForCancellationFutureOwned};
 
-use super::server::BODY_BYTES;
+use super::guard::BODY_BYTES;
 use super::tools::Tools;
 
 /// Messages that wait in one direction of one session.
@@ -127,7 +127,7 @@ pub async fn message(State(sessions): State<SseSessions>, request: Request<Body>
     let Ok(body) = to_bytes(request.into_body(), BODY_BYTES).await else {
         return refused(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "the body is cut off, or too large: the limit is 2 MiB\n",
+            "the body is cut off, or too large: the limit is 8 MiB\n",
         );
     };
     let Ok(message) = serde_json::from_slice(&body) else {

@@ -1,12 +1,10 @@
-//! The guard, the tools, both transports, a stop with open streams: a raw client against a real server.
+//! The routes, the tools, both transports, a stop with open streams: a raw client against a real server.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use ccmux_wire::status::{ChannelStatus, Direction};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -18,9 +16,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::door::Token;
-use super::events::Connection;
-use super::guard::{Guard, Refused};
+use super::connections;
+use super::guard::Guard;
 use super::server::router;
 use super::{Door, Tools};
 use crate::metrics::Page;
@@ -28,105 +25,6 @@ use crate::outlet::{OutletSettings, Outlets};
 use crate::turns::{Turns, TurnsSettings};
 
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
-
-// ---- the guard by itself ----
-
-const FILE: &str = "/state/mcp.token";
-
-fn check(headers: &[(&'static str, &'static str)]) -> Result<(), Refused> {
-    check_at(None, headers)
-}
-
-fn check_at(authority: Option<&str>, headers: &[(&'static str, &'static str)]) -> Result<(), Refused> {
-    let token = Token { value: "secret".into(), file: Path::new(FILE).into() };
-    let guard = Guard { port: 9876, token: Some(token) };
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
-    guard.check(authority, &map)
-}
-
-const HOST: (&str, &str) = ("host", "127.0.0.1:9876");
-const TOKEN: (&str, &str) = ("authorization", "Bearer secret");
-
-#[test]
-fn our_own_names_with_our_port_and_the_token_come_in() {
-    for host in ["127.0.0.1:9876", "localhost:9876", "LOCALHOST:9876", "[::1]:9876"] {
-        assert_eq!(check(&[("host", host), TOKEN]), Ok(()), "{host}");
-    }
-    assert_eq!(check(&[HOST, ("authorization", "bearer secret")]), Ok(()));
-    assert_eq!(check_at(Some("127.0.0.1:9876"), &[HOST, TOKEN]), Ok(()));
-}
-
-#[test]
-fn any_other_host_is_refused() {
-    let refused = Err(Refused::Host { port: 9876 });
-    for host in [
-        "evil.example:9876",
-        "127.0.0.1",
-        "127.0.0.1:80",
-        "127.0.0.1:9876.evil.example",
-        "127.0.0.2:9876",
-        "localhost.evil.example:9876",
-        "::1:9876",
-        "",
-    ] {
-        assert_eq!(check(&[("host", host), TOKEN]), refused, "{host}");
-    }
-    assert_eq!(check(&[TOKEN]), refused, "no host");
-    assert_eq!(check(&[HOST, ("host", "evil.example:9876"), TOKEN]), refused, "two hosts");
-    assert_eq!(
-        check_at(Some("evil.example:9876"), &[HOST, TOKEN]),
-        refused,
-        "the request line names another"
-    );
-}
-
-#[test]
-fn pages_that_are_not_local_are_refused() {
-    for origin in ["http://localhost", "http://localhost:5173", "https://127.0.0.1:8443", "http://[::1]:1"] {
-        assert_eq!(check(&[HOST, TOKEN, ("origin", origin)]), Ok(()), "{origin}");
-    }
-    for origin in [
-        "null",
-        "",
-        "http://evil.example",
-        "http://localhost.evil.example",
-        "http://127.0.0.1.evil.example:80",
-        "http://evil.example/?http://localhost",
-        "file://",
-        "chrome-extension://localhost",
-    ] {
-        assert_eq!(check(&[HOST, TOKEN, ("origin", origin)]), Err(Refused::Origin), "{origin}");
-    }
-    let two = [HOST, TOKEN, ("origin", "http://localhost"), ("origin", "http://evil.example")];
-    assert_eq!(check(&two), Err(Refused::Origin));
-}
-
-#[test]
-fn without_the_token_nobody_comes_in_and_the_answer_names_its_file() {
-    for said in
-        ["Bearer wrong", "Bearer secre", "Bearer secrets", "Bearer", "Bearer ", "secret", "Basic secret"]
-    {
-        let refused = check(&[HOST, ("authorization", said)]).unwrap_err();
-        assert!(matches!(refused, Refused::Token { .. }), "{said}");
-    }
-    let refused = check(&[HOST]).unwrap_err();
-    assert!(refused.to_string().contains(FILE), "{refused}");
-    assert!(check(&[HOST, TOKEN, ("authorization", "Bearer other")]).is_err(), "two of them");
-}
-
-#[test]
-fn without_authentication_host_and_origin_are_still_looked_at() {
-    let guard = Guard { port: 1, token: None };
-    let mut headers = HeaderMap::new();
-    assert!(guard.check(None, &headers).is_err());
-    headers.insert("host", HeaderValue::from_static("localhost:1"));
-    assert_eq!(guard.check(None, &headers), Ok(()));
-    headers.insert("origin", HeaderValue::from_static("http://evil.example"));
-    assert_eq!(guard.check(None, &headers), Err(Refused::Origin));
-}
 
 // ---- the port and the token ----
 
@@ -211,9 +109,7 @@ pub(super) async fn served() -> Served {
     );
     let stop = shutdown.clone();
     let server = tokio::spawn(async move {
-        let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
-            .with_graceful_shutdown(async move { stop.cancelled().await });
-        serving.await.unwrap();
+        connections::serve(listener, router, &stop).await.unwrap();
     });
     Served { dir, port, token, turns, shutdown, server, _list: list }
 }
@@ -389,7 +285,7 @@ async fn what_goes_wrong_with_a_call_is_a_tool_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_message_passes_and_a_body_over_2_mib_does_not() {
+async fn a_mebibyte_message_passes_and_a_body_over_8_mib_does_not() {
     let served = served().await;
     let fifo = served.dir.path().join("out.test");
     let reader = tokio::task::spawn_blocking(move || fs::read(fifo).unwrap());
@@ -401,7 +297,7 @@ async fn a_mebibyte_message_passes_and_a_body_over_2_mib_does_not() {
 
     let served = super::tests::served().await;
     for path in ["/mcp", "/messages?session_id=x"] {
-        let (status, _) = served.post(path, &format!("\"{}\"", "x".repeat(2 * 1024 * 1024))).await;
+        let (status, _) = served.post(path, &format!("\"{}\"", "x".repeat(8 * 1024 * 1024))).await;
         assert_ne!(status, 200, "{path}");
     }
     assert_eq!(served.get("/healthz").await.0, 200);

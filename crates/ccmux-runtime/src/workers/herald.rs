@@ -91,10 +91,10 @@ impl Alerts {
 
 /// Most of them call for somebody; these only tell.
 fn log(news: &News) {
-    use AlertKind::{AgentRestarted, ChannelClosed, ChannelOpened};
+    use AlertKind::{AgentRestarted, ChannelClosed, ChannelOpened, McpUp};
     let kind = news.kind.word();
     match news.kind {
-        AgentRestarted | ChannelClosed | ChannelOpened => {
+        AgentRestarted | ChannelClosed | ChannelOpened | McpUp => {
             tracing::info!(event = "alert", kind, message = news.message);
         }
         _ => tracing::warn!(event = "alert", kind, message = news.message),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::event::ExitStatus;
-use ccmux_policy::{Effect, Event};
+use ccmux_policy::{AlertKind, Effect, Event};
 use ccmux_wire::hook::TOKEN_VARIABLE;
 use ccmux_wire::id::SessionId;
 use tokio::sync::{mpsc, watch};
@@ -18,9 +18,11 @@ use crate::agent::process::{AgentProcess, has_variable, is_same};
 use crate::agent::record::AgentRecord;
 use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
+use crate::agent::version::{MEASURED, Release, Version};
 use crate::mcp::Door;
 use crate::terminal::{Pane, Terminal};
 use crate::turns::Turns;
+use crate::workers::herald::{Alerts, News};
 
 /// The terminal notices an exit a moment after the kernel did.
 const EXIT_SHOWS_WITHIN: Duration = Duration::from_secs(1);
@@ -64,6 +66,8 @@ pub struct Starter<T> {
     pub mcp: (Door, Transport),
     /// Knows the transcripts.
     pub turns: Turns,
+    /// Where a version is told that nobody has measured.
+    pub alerts: Alerts,
     /// The agent that runs now, for whoever types or authenticates.
     pub agent: watch::Sender<Option<AgentNow>>,
     /// Ends the watchers.
@@ -159,11 +163,32 @@ impl<T: Terminal> Starter<T> {
             mcp: Some((&self.mcp.0, self.mcp.1)),
         };
         let started = start.start(self.terminal.as_ref(), resume).await?;
+        self.note_version(&started.version);
         let pid = started.pane.pid;
         match self.attend(&started.pane, started.resumed, Some(started.version.to_string())) {
             true => Ok(Event::AgentStarted { pid }),
             false => Err(format!("its process {pid} ended at once; `ccmux screen` shows its last words")),
         }
+    }
+
+    /// Claude Code updates itself: what runs goes on, and what is started next may be another one.
+    fn note_version(&self, version: &Version) {
+        let record = AgentRecord::read(&self.state_dir);
+        let now = version.to_string();
+        if record.version.as_ref() == Some(&now) {
+            return;
+        }
+        tracing::info!(event = "agent.version_changed", before = record.version, %now);
+        if version.is_newer_than_measured() {
+            let newest = MEASURED.last().map_or_else(String::new, Release::to_string);
+            let what = format!(
+                "Claude Code {now} was started, and this ccmux was measured with {newest} at the latest: it uses the \
+                 hooks that all versions know, and may not understand a screen (`ccmux doctor --screen`); look for a \
+                 newer ccmux"
+            );
+            self.alerts.raise(News::new(AlertKind::NewVersion, what));
+        }
+        self.write_record(&AgentRecord { version: Some(now), ..record });
     }
 
     /// Remembers the agent and follows its process. False: it is gone already.
