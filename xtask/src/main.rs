@@ -9,6 +9,7 @@
 //! | [`chaos`] | the proof of delivery, under violence |
 //! | [`replay`] | a timeline against the policy |
 //! | [`fuzz`] | input that grows, against what must hold for any |
+//! | [`systemd_test`] | ccmux as a unit of a real systemd |
 //! | [`screen`] | a pane becomes a fixture of the screen rules |
 //! | [`cargo`], [`programs`] | other programs that the commands need |
 
@@ -20,6 +21,7 @@ mod fuzz;
 mod programs;
 mod replay;
 mod screen;
+mod systemd_test;
 mod test;
 mod tidy;
 
@@ -79,6 +81,8 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
+    /// Boot a real systemd in a container and put ccmux through its paces as a user unit; needs root, Linux
+    SystemdTest(systemd_test::Arguments),
     /// Work on the recorded screens
     Screen {
         #[command(subcommand)]
@@ -136,6 +140,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Replay { file, trace } => replay::run(&file, trace),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
+        Command::SystemdTest(arguments) => systemd_test::run(&arguments),
         Command::Screen { command: ScreenCommand::Add { kind, name, socket, target } } => {
             screen::add(cargo::root(), kind, &name, socket.as_deref(), &target)
         }

@@ -1,0 +1,66 @@
+//! Instances, exit codes that end it, logout, and a tmux server that is the user's own.
+
+use anyhow::ensure;
+
+use super::daemon::{Daemon, LIMIT};
+use super::machine::{USER, wait_for};
+use super::{Seen, Step};
+
+pub const ALL: &[Step] = &[
+    ("an instance", instance),
+    ("a wrong setting is no reason to start again", wrong_setting),
+    ("logout with linger", logout),
+    ("the user's own tmux server is used", own_server),
+];
+
+fn instance(daemon: &Daemon<'_>) -> Seen {
+    let agent = daemon.ready()?;
+    daemon.sh("systemctl --user start ccmuxd@work")?;
+    let other = daemon.ready_as("ccmux -i work")?;
+    ensure!(other != agent, "both have the same agent");
+    // As in a shell of the plain daemon's agent.
+    let within = daemon.ready_as("CCMUX_RUNTIME_DIR=/tmp/ccmux ccmux -i work")?;
+    ensure!(within == other, "the variable won over -i");
+    daemon.sh("systemctl --user stop ccmuxd@work && tmux kill-session -t =ccmux-work")?;
+    daemon.same_agent(agent)?;
+    Ok(format!("ccmuxd@work has agent {other}, ccmuxd still has {agent}"))
+}
+
+fn wrong_setting(daemon: &Daemon<'_>) -> Seen {
+    let output = daemon.machine.user_output("systemctl --user start ccmuxd@broken")?;
+    ensure!(!output.status.success(), "it started");
+    let unit = "ccmuxd@broken";
+    wait_for("a failed unit", LIMIT, || {
+        daemon.property(unit, "ActiveState").ok().filter(|state| state == "failed")
+    })?;
+    let (code, restarts) = (daemon.property(unit, "ExecMainStatus")?, daemon.property(unit, "NRestarts")?);
+    ensure!(code == "78" && restarts == "0", "exit code {code}, {restarts} restarts");
+    Ok("exit code 78, failed, no restart".to_owned())
+}
+
+/// A session as a login makes one, and its end.
+fn logout(daemon: &Daemon<'_>) -> Seen {
+    let (agent, pid) = (daemon.ready()?, daemon.pid()?);
+    let sessions = format!("loginctl list-sessions --no-legend | grep -w {USER} || true");
+    daemon.machine.root(&format!(
+        "systemd-run --quiet --unit=login-of-{USER} -p PAMName=login -p User={USER} sleep infinity"
+    ))?;
+    wait_for("a session", LIMIT, || daemon.machine.root(&sessions).ok().filter(|list| !list.is_empty()))?;
+    daemon.machine.root(&format!(
+        "for s in $(loginctl list-sessions --no-legend | grep -w {USER} | awk '{{print $1}}'); do loginctl terminate-session $s; done"
+    ))?;
+    wait_for("no session", LIMIT, || daemon.machine.root(&sessions).ok().filter(String::is_empty))?;
+    daemon.same_agent(agent)?;
+    ensure!(daemon.pid()? == pid, "the daemon is another one");
+    Ok(format!("daemon {pid} and agent {agent} live on"))
+}
+
+fn own_server(daemon: &Daemon<'_>) -> Seen {
+    daemon.sh("systemctl --user stop ccmuxd ccmux-tmux-default.service")?;
+    daemon.sh("systemd-run --user --quiet --unit=mine --service-type=forking tmux new-session -d -s mine")?;
+    daemon.sh("systemctl --user start ccmuxd")?;
+    let agent = daemon.ready()?;
+    let unit = daemon.unit_of(agent)?;
+    ensure!(unit == "mine.service", "the agent lives in {unit}");
+    Ok(format!("agent {agent} lives in {unit}, no server of ours was started"))
+}
