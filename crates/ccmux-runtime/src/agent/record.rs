@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use ccmux_policy::hold::Held;
 use ccmux_wire::id::SessionId;
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,12 @@ pub struct AgentRecord {
     pub session: Option<SessionId>,
     /// Its transcript.
     pub transcript: Option<PathBuf>,
+    /// The command that it was started by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// What was held back because the API failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
 }
 
 impl AgentRecord {

@@ -92,10 +92,11 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (status, policy_status) = watch::channel(policy.status(house.clock.now()));
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();
-    start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
     let board = start_intake(house, &tasks, shutdown);
+    let outlets = outlets(house, board.subscribe(), shutdown);
+    start_workers(house, &tasks, &workers, orders, agent, (&on_the_way, outlets.clone()), shutdown);
     start_caretaker(house, &tasks, shutdown);
-    start_mcp(house, &tasks, board.subscribe(), shutdown);
+    start_mcp(house, &tasks, outlets, shutdown);
     let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
@@ -145,11 +146,13 @@ fn tell_damage(house: &House) {
 /// The events that tell the policy what the last daemon left, and the texts of its batches.
 async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
     let mut events = vec![Event::DaemonStarted { next_batch: house.inbox.next_batch }];
+    let record = AgentRecord::read(house.state_dir.path());
+    events.extend(record.held.map(|held| Event::HoldFound { held }));
     for (batch, messages) in std::mem::take(&mut house.inbox.in_flight) {
         remember_text(&house.inbox.inbox, batch, on_the_way).await;
         events.push(Event::BatchFound { batch, messages });
     }
-    if AgentRecord::read(house.state_dir.path()).session.is_some() {
+    if record.session.is_some() {
         let unanswered = std::mem::take(&mut house.inbox.unanswered);
         let prompt = unanswered.iter().find_map(|(_, prompt)| prompt.clone());
         let unanswered = unanswered.into_iter().map(|(message, _)| message).collect();
@@ -177,7 +180,7 @@ fn start_workers(
     workers: &Workers,
     orders: Orders,
     agent: watch::Sender<Option<AgentNow>>,
-    on_the_way: &OnTheWay,
+    (on_the_way, outlets): (&OnTheWay, Outlets),
     shutdown: &CancellationToken,
 ) {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
@@ -224,6 +227,7 @@ fn start_workers(
             alerts: house.alerts.clone(),
             put_away,
             not_understood,
+            outlets,
             earlier: house.inbox.unanswered_before.clone(),
         }
         .run(),
@@ -282,23 +286,19 @@ fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &Cancellati
     }));
 }
 
-/// The port is bound already: who connects before this waits a moment.
-fn start_mcp(
-    house: &mut House,
-    tasks: &TaskTracker,
+fn outlets(
+    house: &House,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     shutdown: &CancellationToken,
-) {
-    let Some(bound) = house.mcp_bound.take() else { return };
-    let dir = house.runtime_dir.path().to_owned();
+) -> Outlets {
     let settings = &house.setting.settings;
-    let outlets = Outlets::with_policies(
-        dir,
-        settings.outlets(),
-        settings.outlet_policies(),
-        channels,
-        shutdown.clone(),
-    );
+    let dir = house.runtime_dir.path().to_owned();
+    Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
+}
+
+/// The port is bound already: who connects before this waits a moment.
+fn start_mcp(house: &mut House, tasks: &TaskTracker, outlets: Outlets, shutdown: &CancellationToken) {
+    let Some(bound) = house.mcp_bound.take() else { return };
     let server = McpServer {
         door: house.mcp.0.clone(),
         bound,
