@@ -104,4 +104,11 @@ impl House {
         command.arg(format!("http://127.0.0.1:{port}/events{query}"));
         Listening::to(command, "")
     }
+
+    /// Somebody who reads an `out.` FIFO, and never sees its end: it is open for writing, too.
+    pub fn listen_to(&self, name: &str) -> Listening {
+        let mut reader = self.command("sh");
+        reader.args(["-c", "exec cat <> \"$0\""]).arg(self.fifo(name));
+        Listening::to(reader, "")
+    }
 }

@@ -98,7 +98,7 @@ Options:
   --version, -v  --help, -h
 
 A prompt's last line that starts with a word is a script, anything else is echoed:
-  say: X   think: X   slow: S   silent: S   ping: S   gap: S   big: N   cut: X   error: STATUS
+  say: X   think: X   slow: S   silent: S   ping: S   gap: S   big: N   cut: X   error: STATUS [TEXT]
   bash: CMD   full: CMD   perm: CMD (asks first)   edit: PATH   tool: NAME JSON   mcp: CH MSG
   ask: Q   plan: X   task: PROMPT
 

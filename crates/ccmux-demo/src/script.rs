@@ -22,8 +22,8 @@ pub enum Step {
     Delta(String),
     /// The message is complete, with all its blocks.
     Message(Vec<Block>),
-    /// The API refused, with this status.
-    Fail(u16),
+    /// The API refused, with this status; Claude Code says this about it.
+    Fail(u16, String),
     /// The stream broke: no message at all.
     Cut,
 }
@@ -81,7 +81,7 @@ pub fn of_prompt(prompt: &str) -> VecDeque<Step> {
         Word::Ping(seconds) => late(seconds, "after the pings".into()),
         Word::Gap(seconds) => gap(seconds),
         Word::Big(size) => answer(vec![Block::Text("x".repeat(size))]),
-        Word::Error(status) => vec![Step::Wait(THINKING), Step::Fail(status)],
+        Word::Error(status, text) => vec![Step::Wait(THINKING), Step::Fail(status, text)],
         Word::Cut(text) => vec![
             Step::Wait(THINKING),
             Step::Delta(if text.is_empty() { "partial".into() } else { text }),

@@ -29,7 +29,8 @@ pub enum Word {
     Plan(String),
     Task(String),
     Big(usize),
-    Error(u16),
+    /// A status, and what Claude Code says about it.
+    Error(u16, String),
     Cut(String),
     Echo,
 }
@@ -74,7 +75,7 @@ fn word_of_line(line: &str) -> Option<Word> {
         "plan" => Word::Plan(text.to_owned()),
         "task" => Word::Task(text.to_owned()),
         "big" => Word::Big((number as usize).min(64 << 20)),
-        "error" => Word::Error(number as u16),
+        "error" => Word::Error(number as u16, behind_number(text)),
         "cut" => Word::Cut(text.to_owned()),
         _ => return None,
     })
@@ -83,6 +84,10 @@ fn word_of_line(line: &str) -> Option<Word> {
 fn leading_number(text: &str) -> f64 {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text[..end].parse().unwrap_or(0.0)
+}
+
+fn behind_number(text: &str) -> String {
+    text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start().to_owned()
 }
 
 #[cfg(test)]
@@ -99,7 +104,8 @@ mod tests {
             ("say: a\nplain text", Word::Say("a".into())),
             ("slow: 2.5 s", Word::Slow(2.5)),
             ("big: 1000000", Word::Big(1_000_000)),
-            ("error: 529", Word::Error(529)),
+            ("error: 529", Word::Error(529, String::new())),
+            ("error: 429 resets 3pm", Word::Error(429, "resets 3pm".into())),
             ("please say: x", Word::Echo),
             ("", Word::Echo),
             ("[x say: y", Word::Echo),

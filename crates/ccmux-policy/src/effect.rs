@@ -4,6 +4,8 @@ use ccmux_wire::id::{BatchId, MessageId, PromptId, SessionId};
 use ccmux_wire::receipt::Proof;
 use serde::{Deserialize, Serialize};
 
+use crate::hold::Held;
+
 /// What kind of alert; the words are listed in docs/PROTOCOL.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -14,6 +16,12 @@ pub enum AlertKind {
     Question,
     /// The API failed in a turn.
     Failure,
+    /// The API failed and would fail again: nothing is sent for a while.
+    Held,
+    /// That is over.
+    Resumed,
+    /// Claude asks something before its prompt box is there for the first time.
+    StartDialog,
     /// The agent's process ended.
     AgentExited,
     /// It was started again.
@@ -57,6 +65,9 @@ impl AlertKind {
             Self::PermissionRequest => "permission_request",
             Self::Question => "question",
             Self::Failure => "failure",
+            Self::Held => "held",
+            Self::Resumed => "resumed",
+            Self::StartDialog => "start_dialog",
             Self::AgentExited => "agent_exited",
             Self::AgentRestarted => "agent_restarted",
             Self::Degraded => "degraded",
@@ -97,6 +108,29 @@ pub enum Effect {
         /// The conversation to go on with.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resume: Option<SessionId>,
+    },
+    /// How big is the agent by now?
+    MeasureAgent {
+        /// Its process.
+        pid: i32,
+    },
+    /// End the agent in order: it will be started again at once.
+    EndAgent {
+        /// Its process.
+        pid: i32,
+    },
+    /// Remember for the next daemon what is held, or that nothing is.
+    KeepHold {
+        /// What.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<Held>,
+    },
+    /// Tell the channels of these messages, on their way out.
+    TellSenders {
+        /// Which messages.
+        messages: Vec<MessageId>,
+        /// A sentence for people.
+        message: String,
     },
     /// Remember this session as the owned one.
     BindSession {

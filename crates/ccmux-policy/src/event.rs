@@ -4,6 +4,7 @@ use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq, SessionId};
 use serde::{Deserialize, Serialize};
 
+use crate::hold::Held;
 use crate::now::UnixMs;
 use crate::screen::Seen;
 
@@ -80,7 +81,12 @@ pub enum SessionFact {
         prompt: Option<PromptId>,
         /// Claude Code's word for it, e.g. `rate_limit`.
         error: String,
+        /// When the limit ends, as its text says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resets_at: Option<UnixMs>,
     },
+    /// Notification: somebody logged in.
+    LoggedIn,
     /// PermissionRequest, Elicitation.
     DialogOpened {
         /// The tool it is about.
@@ -184,6 +190,31 @@ pub enum Event {
         pid: i32,
         /// How.
         status: ExitStatus,
+    },
+    /// How much memory the agent takes.
+    AgentMeasured {
+        /// Which process.
+        pid: i32,
+        /// Its resident set.
+        bytes: u64,
+    },
+    /// An earlier daemon held messages back.
+    HoldFound {
+        /// Why and until when.
+        held: Held,
+    },
+    /// The transcript shows that the API failed in a turn that ended without a hook.
+    FailureRead {
+        /// Whose.
+        session: SessionId,
+        /// The prompt that began the turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<PromptId>,
+        /// Claude Code's word for it.
+        error: String,
+        /// When the limit ends, as its text says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resets_at: Option<UnixMs>,
     },
     /// A message was committed to the inbox.
     MessageAccepted(Message),

@@ -6,6 +6,7 @@
 use ccmux_wire::status::StateWord;
 
 use crate::evidence::{Activity, Evidence};
+use crate::hold::Cause;
 use crate::now::{Mono, Now};
 use crate::screen::{BoxHolds, ScreenClass, Seen};
 use crate::settings::PolicySettings;
@@ -30,6 +31,13 @@ pub enum Reason {
     Degraded,
     /// the agent was started and its prompt box was not seen yet
     Starting,
+    /// the API failed, and would fail again
+    Held {
+        /// Because of this.
+        cause: Cause,
+        /// `until 15:04`; absent: until somebody acts.
+        until: Option<String>,
+    },
     /// a batch is on its way; the text says how far it is
     InFlight(&'static str),
     /// a turn runs
@@ -75,6 +83,7 @@ impl Reason {
             Self::CopyMode => StateWord::CopyMode,
             Self::Draft | Self::VimNormal => StateWord::Draft,
             Self::Human { .. } => StateWord::Human,
+            Self::Held { .. } => StateWord::Held,
         }
     }
 
@@ -86,6 +95,7 @@ impl Reason {
             Self::Degraded => "the agent keeps ending at once".into(),
             Self::Starting => "the agent was started and its prompt box was not seen yet".into(),
             Self::InFlight(stage) => (*stage).into(),
+            Self::Held { cause, until } => held_sentence(*cause, until.as_deref()),
             Self::Busy => "a turn runs".into(),
             Self::Dialog(which) => format!("a dialog is open ({which})"),
             Self::Settling => "Claude has only just become idle".into(),
@@ -108,6 +118,10 @@ impl Reason {
             Self::Down | Self::Degraded => "the agent is started again",
             Self::Starting => "the prompt box is on the screen",
             Self::InFlight(_) => "the batch is delivered, or proved absent",
+            Self::Held { cause: Cause::Refused, .. } => {
+                "somebody logs in or mends the account (ccmux attach), and a turn ends well or the agent is started anew; `ccmux reload` tries it"
+            }
+            Self::Held { .. } => "that time has come, or a turn ends well",
             Self::Busy => "the turn ends",
             Self::Dialog(_) => "the dialog is answered or closed",
             Self::Settling => "Claude stays idle for 0.3 s",
@@ -125,6 +139,15 @@ impl Reason {
             Self::Refused(_) | Self::LookFailed(_) => "the next attempt succeeds",
         }
     }
+}
+
+fn held_sentence(cause: Cause, until: Option<&str>) -> String {
+    let what = match cause {
+        Cause::UsageLimit => "Claude's usage limit is reached",
+        Cause::Trouble => "the API is overloaded or can't be reached",
+        Cause::Refused => "the API refuses Claude's login, account or model",
+    };
+    format!("{what}; nothing is sent {}", until.unwrap_or("until somebody has done something about it"))
 }
 
 /// The answer.

@@ -17,6 +17,7 @@
 //! | [`queue`] | which messages make the next batch |
 //! | [`flight`] | the one batch on its way: paste, look, Enter, receipt |
 //! | [`turns`] | when a turn is over and which messages it answers |
+//! | [`hold`] | how long nothing goes in after the API failed |
 //! | [`lifecycle`] | when the agent is started again |
 //! | [`attention`] | which notice about what waits is due; an engine of its own, beside the supervisor |
 //! | [`timeline`] | events and effects as lines of text, for tests and the recorder |
@@ -31,6 +32,7 @@ pub mod event;
 pub mod evidence;
 pub mod flight;
 pub mod gate;
+pub mod hold;
 pub mod lifecycle;
 pub mod now;
 pub mod queue;

@@ -45,11 +45,19 @@ pub struct Lifecycle {
     quick_exits: u32,
     restarts: u32,
     first_start_done: bool,
+    /// The process that runs was told to end: its end is no failure.
+    ends_by_order: bool,
 }
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Self { life: Life::Unknown, quick_exits: 0, restarts: 0, first_start_done: false }
+        Self {
+            life: Life::Unknown,
+            quick_exits: 0,
+            restarts: 0,
+            first_start_done: false,
+            ends_by_order: false,
+        }
     }
 }
 
@@ -57,8 +65,19 @@ impl Lifecycle {
     /// An agent was found, or started.
     pub fn running(&mut self, pid: i32, now: Mono) {
         self.life = Life::Running { pid, since: now };
+        self.ends_by_order = false;
         self.restarts += u32::from(self.first_start_done);
         self.first_start_done = true;
+    }
+
+    /// It is told to end, to be started again at once.
+    pub fn ends_by_order(&mut self) {
+        self.ends_by_order = true;
+    }
+
+    /// It was told to end and has not yet.
+    pub fn is_ending(&self) -> bool {
+        self.ends_by_order && self.pid().is_some()
     }
 
     /// There is none: start it at once.
@@ -79,6 +98,10 @@ impl Lifecycle {
         };
         if running != pid {
             return None;
+        }
+        if self.ends_by_order {
+            self.life = Life::Pausing { until: now };
+            return Some(Exit { pause_ms: Some(0), degraded_now: false });
         }
         let healthy = now.since(since) >= HEALTHY_AFTER_MS;
         self.quick_exits = if healthy { 0 } else { self.quick_exits + 1 };

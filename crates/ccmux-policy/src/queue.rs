@@ -138,6 +138,11 @@ impl Queue {
         ranked.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
+    /// Each channel's oldest.
+    pub fn heads(&self) -> impl Iterator<Item = &Message> {
+        self.channels.values().filter_map(|line| line.waiting.front()).map(|head| &head.message)
+    }
+
     fn head(&self, channel: &ChannelName) -> Option<&Message> {
         self.channels.get(channel)?.waiting.front().map(|head| &head.message)
     }

@@ -13,6 +13,8 @@ pub struct PolicySettings {
     pub backoff_cap_ms: u64,
     /// A draft is put away after it kept messages waiting that long; 0: never (`draft.max_hold`).
     pub draft_max_hold_ms: u64,
+    /// An agent of more bytes is started anew between two turns; 0: however big (`agent.max_rss`).
+    pub max_rss: u64,
     /// Start the agent again after it ended by itself with 0 (`agent.restart_on_exit`).
     pub restart_on_exit: bool,
 }
@@ -25,6 +27,7 @@ impl Default for PolicySettings {
             backoff_initial_ms: 1_000,
             backoff_cap_ms: 60_000,
             draft_max_hold_ms: 0,
+            max_rss: 0,
             restart_on_exit: true,
         }
     }

@@ -180,6 +180,7 @@ fn set(settings: &mut PolicySettings, key: &str, value: &Value) -> Result<(), St
         "backoff_initial_ms" => settings.backoff_initial_ms = number?,
         "backoff_cap_ms" => settings.backoff_cap_ms = number?,
         "draft_max_hold_ms" => settings.draft_max_hold_ms = number?,
+        "max_rss" => settings.max_rss = number?,
         "restart_on_exit" => settings.restart_on_exit = value == &Value::Bool(true),
         _ => return Err(format!("there is no setting {key:?}")),
     }

@@ -130,12 +130,12 @@ impl Turns {
     }
 
     /// The API failed: an alert, no turn; its messages are delivered, not answered. What ended without a daemon before it
-    /// is published all the same.
-    pub fn failed(&mut self) {
+    /// is published all the same. Returns its messages.
+    pub fn failed(&mut self) -> Vec<MessageId> {
         self.delivered.clear();
-        self.unanswered.clear();
         self.open = self.catching_up.then_some(None);
         self.idle_since = None;
+        std::mem::take(&mut self.unanswered)
     }
 
     /// Another turn ended, so what an earlier daemon left open is over: Claude runs one turn at a time. Returns it.

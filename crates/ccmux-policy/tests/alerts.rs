@@ -14,7 +14,10 @@ fn after(kind: AlertKind) -> Option<AlertKind> {
     Some(match kind {
         PermissionRequest => Question,
         Question => Failure,
-        Failure => AgentExited,
+        Failure => Held,
+        Held => Resumed,
+        Resumed => StartDialog,
+        StartDialog => AgentExited,
         AgentExited => AgentRestarted,
         AgentRestarted => Degraded,
         Degraded => Uncertain,

@@ -278,7 +278,12 @@ impl World {
             0 => SessionFact::Started { source: "resume".into() },
             1 => SessionFact::PromptSubmitted { prompt, batch: self.current.filter(|_| ours) },
             2 => SessionFact::TurnEnded { prompt, background: u32::from(ours) },
-            3 => SessionFact::TurnFailed { prompt, error: "rate_limit".into() },
+            3 => SessionFact::TurnFailed {
+                prompt,
+                error: ["rate_limit", "overloaded", "authentication_failed"][(self.prompts % 3) as usize]
+                    .into(),
+                resets_at: None,
+            },
             4 => SessionFact::DialogOpened { tool: "Bash".into() },
             _ => SessionFact::Ended { reason: "clear".into() },
         };
@@ -309,6 +314,8 @@ impl World {
     fn calm_down(&mut self) {
         self.thaw();
         self.tell(Event::StateFileRead { state: FileState::Idle });
+        let (session, fact) = (SessionId::new("s"), SessionFact::LoggedIn);
+        self.tell(Event::Session { session, origin: Origin::Own, fact });
         for _ in 0..3_000 {
             if !self.alive {
                 self.act(Act::AgentStarts);

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ccmux_policy::gate::Reason;
+use ccmux_policy::hold::Cause;
 
 /// Each reason as a value, and the timeline that shows it. The match knows all reasons.
 macro_rules! reasons {
@@ -31,6 +32,7 @@ reasons! {
     Down = Reason::Down => "33-one-reason-after-the-other",
     Degraded = Reason::Degraded => "34-ten-ends-at-once",
     Starting = Reason::Starting => "33-one-reason-after-the-other",
+    Held = Reason::Held { cause: Cause::UsageLimit, until: Some("until 03:46".into()) } => "70-usage-limit",
     InFlight = Reason::InFlight("a batch is being typed") => "01-idle-message",
     Busy = Reason::Busy => "33-one-reason-after-the-other",
     Dialog = Reason::Dialog("menu".into()) => "33-one-reason-after-the-other",

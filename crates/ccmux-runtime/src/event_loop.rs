@@ -43,8 +43,13 @@ impl Workers {
             Effect::PublishTurn { .. }
             | Effect::Alert { .. }
             | Effect::Note { .. }
+            | Effect::TellSenders { .. }
             | Effect::TellDraftLost => &self.speaker,
-            Effect::StartAgent { .. } | Effect::BindSession { .. } => &self.starter,
+            Effect::StartAgent { .. }
+            | Effect::MeasureAgent { .. }
+            | Effect::EndAgent { .. }
+            | Effect::KeepHold { .. }
+            | Effect::BindSession { .. } => &self.starter,
         };
         let _ = queue.send(effect);
     }

@@ -192,7 +192,7 @@ impl Agent {
                     turn.output = true;
                 }
                 Some(Step::Message(blocks)) => self.finish_message(&blocks),
-                Some(Step::Fail(status)) => self.fail(status),
+                Some(Step::Fail(status, text)) => self.fail(status, text),
                 Some(Step::Cut) => self.cut(),
                 None => self.stop(),
             }
@@ -244,14 +244,14 @@ impl Agent {
     }
 
     /// An API error: StopFailure instead of Stop.
-    fn fail(&mut self, status: u16) {
+    fn fail(&mut self, status: u16, text: String) {
         let error = match status {
             401 | 403 => "authentication_failed",
             429 => "rate_limit",
             500.. => "server_error",
             _ => "unknown",
         };
-        let text = format!("API Error: {status} mock error {status}");
+        let text = if text.is_empty() { format!("API Error: {status} mock error {status}") } else { text };
         self.transcript.api_error(&text, error, status);
         self.conversation.push(Mark::Failure, &text);
         let payload = self.payload("StopFailure").with("error", error).with("last_assistant_message", &text);

@@ -3,12 +3,16 @@
 use ccmux_wire::id::SessionId;
 
 use super::Supervisor;
-use crate::effect::AlertKind;
+use crate::effect::{AlertKind, Effect};
 use crate::event::ExitStatus;
 use crate::evidence::Evidence;
 use crate::flight::Flight;
+use crate::hold::Cause;
 use crate::lifecycle::Exit;
 use crate::now::Now;
+
+/// So many starts that resume nothing are enough.
+const VAIN_RESUMES: u32 = 3;
 
 impl Supervisor {
     pub(super) fn agent_found(&mut self, pid: i32, session: Option<SessionId>, now: Now) {
@@ -24,6 +28,10 @@ impl Supervisor {
     }
 
     pub(super) fn agent_started(&mut self, pid: i32, now: Now) {
+        if self.hold.held().is_some_and(|held| held.cause == Cause::Refused) {
+            self.lift_hold("the agent was started anew: messages go in again");
+        }
+        (self.too_big, self.dialog_since, self.told_dialog) = (None, None, false);
         self.lifecycle.running(pid, now.mono);
         self.evidence = Evidence::default();
         self.turns.not_idle();
@@ -52,7 +60,54 @@ impl Supervisor {
             ExitStatus::Unknown => "in an unknown way".to_owned(),
         };
         self.tell_exit(format!("the agent (pid {pid}) ended {how}"), exit);
+        self.note_vain_resume(status);
         self.lose_agent(now);
+    }
+
+    /// A conversation that can't be resumed ends the agent before its box is there (F 37). After some of that the next
+    /// start is a fresh one, since otherwise there would be none for ever.
+    fn note_vain_resume(&mut self, status: ExitStatus) {
+        let in_vain = self.session.is_some() && !self.box_seen && status == ExitStatus::Code(1);
+        self.vain_resumes = if in_vain { self.vain_resumes + 1 } else { 0 };
+        if self.vain_resumes < VAIN_RESUMES {
+            return;
+        }
+        self.vain_resumes = 0;
+        if let Some(session) = self.session.take() {
+            let what = format!(
+                "the agent ended {VAIN_RESUMES} times while it was to resume {session}: a fresh conversation is begun"
+            );
+            self.alert(AlertKind::AgentExited, what);
+        }
+    }
+
+    /// At a turn's end: how big is it by now?
+    pub(super) fn measure_agent(&mut self) {
+        if let (1.., Some(pid)) = (self.settings.max_rss, self.lifecycle.pid()) {
+            self.effects.push_back(Effect::MeasureAgent { pid });
+        }
+    }
+
+    pub(super) fn agent_measured(&mut self, pid: i32, bytes: u64) {
+        let is_it = self.lifecycle.pid() == Some(pid) && bytes > self.settings.max_rss;
+        self.too_big = is_it.then_some(bytes);
+    }
+
+    /// A background shell would end with it.
+    pub(super) fn may_end_agent(&self) -> bool {
+        self.too_big.is_some() && !self.evidence.background_shell()
+    }
+
+    pub(super) fn end_agent(&mut self) {
+        if let (Some(pid), Some(bytes)) = (self.lifecycle.pid(), self.too_big.take()) {
+            self.lifecycle.ends_by_order();
+            let what = format!(
+                "the agent (pid {pid}) takes {} MiB and is started anew (agent.max_rss)",
+                bytes >> 20
+            );
+            self.alert(AlertKind::AgentExited, what);
+            self.effects.push_back(Effect::EndAgent { pid });
+        }
     }
 
     pub(super) fn tell_exit(&mut self, what: String, exit: Exit) {

@@ -171,7 +171,15 @@ impl Supervisor {
         }
         match gate {
             _ if self.stash == Stash::Ordered => {}
-            Gate::Open => self.inject(now),
+            Gate::Open if self.may_end_agent() => self.end_agent(),
+            Gate::Open if !self.queue.is_empty() => self.inject(now),
+            // With somebody at it, it is left alone: the next turn's end is another occasion.
+            Gate::Open | Gate::Closed { reason: Reason::Human { .. } | Reason::Draft, .. }
+                if self.queue.is_empty() =>
+            {
+                self.too_big = None;
+            }
+            Gate::Open => {}
             Gate::Closed { look_at: Some(at), .. } if at <= now.mono => self.order_look(None),
             Gate::Closed { look_at, .. } => self.look_at = earlier(self.look_at, look_at),
         }
@@ -204,7 +212,9 @@ impl Supervisor {
         }
         let batch = self.next_batch;
         self.next_batch = BatchId(batch.0 + 1);
-        let taken = self.queue.take_batch(self.settings.batch_bytes);
+        // Whether the API answers again is found out with one message.
+        let bytes = if self.hold.is_on_trial(now) { 1 } else { self.settings.batch_bytes };
+        let taken = self.queue.take_batch(bytes);
         let messages = taken.iter().map(|message| message.id).collect();
         self.effects.push_back(Effect::Inject { batch, messages });
         self.flight = Some(Flight::begin(batch, taken, now.mono));
@@ -216,12 +226,15 @@ impl Supervisor {
         if self.stopping {
             return closed(Reason::Stopping);
         }
-        if self.lifecycle.pid().is_none() {
+        if self.lifecycle.pid().is_none() || self.lifecycle.is_ending() {
             let degraded = self.lifecycle.is_degraded();
             return closed(if degraded { Reason::Degraded } else { Reason::Down });
         }
         if let Some(flight) = &self.flight {
             return closed(Reason::InFlight(flight.progress()));
+        }
+        if let Some(reason) = self.held_reason(now) {
+            return closed(reason);
         }
         if self.turns.is_catching_up() && self.evidence.activity(now) == Activity::Idle {
             return Gate::Closed { reason: Reason::Settling, look_at: self.turns.gives_up_at() };

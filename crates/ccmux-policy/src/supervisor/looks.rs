@@ -12,6 +12,8 @@ use crate::screen::{ScreenClass, Seen};
 const LOOK_WHILE_STARTING_MS: u64 = 500;
 /// An agent that shows no prompt box for that long is told of.
 const UNKNOWN_ALERT_AFTER_MS: u64 = 60_000;
+/// A dialog at the start that is there for that long waits for a person.
+const START_DIALOG_AFTER_MS: u64 = 2_000;
 /// Who asks for the state is shown a look not older than this.
 const ASKED_LOOK_MS: u64 = 1_000;
 
@@ -52,6 +54,7 @@ impl Supervisor {
 
     /// The next look is judged by the new rules, however recent the last one is.
     pub(super) fn rules_reread(&mut self, now: Now) {
+        self.lift_hold("ccmux was told to try again");
         self.outdate(now);
         self.asked = true;
     }
@@ -71,6 +74,7 @@ impl Supervisor {
             return;
         };
         self.asked = false;
+        self.note_start_dialog(&seen, now);
         self.note_box(&seen, now);
         self.note_draft(&seen, now);
         if let Some(batch) = pending.batch
@@ -99,6 +103,25 @@ impl Supervisor {
             self.unknown_since = None;
             self.told_unknown = false;
         }
+    }
+
+    /// Before the first prompt box nobody may be there to see it, and nothing goes on until it is answered.
+    fn note_start_dialog(&mut self, seen: &Seen, now: Now) {
+        if self.box_seen || seen.class != ScreenClass::Dialog {
+            self.dialog_since = None;
+            return;
+        }
+        let since = *self.dialog_since.get_or_insert(now.mono);
+        if now.mono.since(since) < START_DIALOG_AFTER_MS || self.told_dialog {
+            return;
+        }
+        self.told_dialog = true;
+        let which = seen.dialog.as_deref().unwrap_or("unknown");
+        let remedy = remedy(which);
+        let what = format!(
+            "Claude waits at its start for an answer ({which}), and gets no key from ccmux: {remedy}"
+        );
+        self.alert(AlertKind::StartDialog, what);
     }
 
     fn note_dispute(&mut self, now: Now) {
@@ -153,5 +176,15 @@ impl Supervisor {
         let look = self.looks_ordered;
         self.pending_look = Some(PendingLook { look, batch, outdated: false });
         self.effects.push_back(Effect::Look { look, batch, settled: batch.is_some() });
+    }
+}
+
+/// What a person does about a dialog at the start, by its name in the screen rules.
+fn remedy(dialog: &str) -> &'static str {
+    match dialog {
+        "login" => "log in (ccmux attach)",
+        "settings error" => "mend the settings file that it names (ccmux attach)",
+        "resume picker" => "choose a conversation (ccmux attach); agent.command should not hold --resume",
+        _ => "answer it (ccmux attach), or stop the daemon and run `ccmuxd setup`",
     }
 }

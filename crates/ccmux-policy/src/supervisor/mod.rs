@@ -6,6 +6,7 @@
 //! | [`witnesses`] | hooks, the state file, turns |
 //! | [`looks`] | looks at the screen |
 //! | [`delivery`] | messages: gate, flight, receipt |
+//! | [`holding`] | failures of the API |
 //! | [`stash`] | a draft that is put away for a while |
 //! | [`report`] | nothing: it tells |
 //!
@@ -14,6 +15,7 @@
 
 mod agent;
 mod delivery;
+mod holding;
 mod looks;
 mod report;
 mod stash;
@@ -21,7 +23,7 @@ mod witnesses;
 
 use std::collections::VecDeque;
 
-use ccmux_wire::id::{BatchId, PromptId, SessionId};
+use ccmux_wire::id::{BatchId, MessageId, PromptId, SessionId};
 use ccmux_wire::status::StateWord;
 
 use crate::effect::{AlertKind, Effect};
@@ -29,11 +31,13 @@ use crate::event::{Event, Message};
 use crate::evidence::Evidence;
 use crate::flight::Flight;
 use crate::gate::Reason;
+use crate::hold::Hold;
 use crate::lifecycle::Lifecycle;
 use crate::now::{Mono, Now};
 use crate::queue::Queue;
 use crate::settings::PolicySettings;
 use crate::turns::Turns;
+use holding::{ANSWERS, Failure, Told};
 use looks::PendingLook;
 pub use report::PolicyStatus;
 use stash::Stash;
@@ -66,6 +70,7 @@ pub struct Supervisor {
     times_asked: u64,
     pending_look: Option<PendingLook>,
     look_at: Option<Mono>,
+    tried_at: Option<Mono>,
     breather: Option<Breather>,
     box_seen: bool,
     unknown_since: Option<Mono>,
@@ -79,6 +84,14 @@ pub struct Supervisor {
     used_prompts: VecDeque<PromptId>,
     ended_early: Option<EndedEarly>,
     stash: Stash,
+    hold: Hold,
+    told: Told,
+    dialog_since: Option<Mono>,
+    told_dialog: bool,
+    /// The agent takes that much, which is more than `max_rss`.
+    too_big: Option<u64>,
+    /// Starts in a row that were to resume the conversation and ended without a prompt box.
+    vain_resumes: u32,
     stopping: bool,
     asked: bool,
     state: (StateWord, Now),
@@ -102,6 +115,7 @@ impl Supervisor {
             times_asked: 0,
             pending_look: None,
             look_at: None,
+            tried_at: None,
             breather: None,
             box_seen: false,
             unknown_since: None,
@@ -115,6 +129,12 @@ impl Supervisor {
             used_prompts: VecDeque::new(),
             ended_early: None,
             stash: Stash::None,
+            hold: Hold::default(),
+            told: Told::default(),
+            dialog_since: None,
+            told_dialog: false,
+            too_big: None,
+            vain_resumes: 0,
             stopping: false,
             asked: false,
             state: (StateWord::Down, Now::default()),
@@ -131,6 +151,12 @@ impl Supervisor {
             Event::AgentStarted { pid } => self.agent_started(pid, now),
             Event::AgentStartFailed { reason } => self.agent_start_failed(&reason, now),
             Event::AgentExited { pid, status } => self.agent_exited(pid, status, now),
+            Event::AgentMeasured { pid, bytes } => self.agent_measured(pid, bytes),
+            Event::HoldFound { held } => self.hold_found(held, now),
+            Event::FailureRead { session, prompt, error, resets_at } => {
+                let failure = Failure { prompt: prompt.as_ref(), error: &error, resets_at };
+                self.failure_read(&session, failure, now);
+            }
             Event::MessageAccepted(message) => self.queue.insert(message, now),
             Event::MessageDropped { message } => self.message_dropped(message),
             Event::InboxLost => self.queue = Queue::default(),
@@ -157,6 +183,7 @@ impl Supervisor {
             Event::DraftStashed => self.stash_pressed(None, now),
             Event::StashRefused { reason } => self.stash_pressed(Some(reason), now),
             Event::TranscriptSearched { batch, found, prompt } => self.searched(batch, found, prompt, now),
+            Event::TurnPublished { .. } if self.hold.is_on_trial(now) => self.lift_hold(ANSWERS),
             Event::TurnPublished { .. } | Event::DeadlinePassed => {}
             Event::StateAsked => {
                 self.times_asked += 1;
@@ -173,18 +200,20 @@ impl Supervisor {
     }
 
     /// When to come back although nothing happened.
+    ///
+    /// The hold's is among them also while nothing waits: the state changes then.
     pub fn next_deadline(&self) -> Option<Mono> {
         let breather = self.breather.as_ref().map(|breather| breather.until);
         let ended_early = self.ended_early.as_ref().map(|ended| ended.until);
         let expires = self.queue.expires_at();
-        [self.look_at, breather, ended_early, expires, self.lifecycle.start_at(), self.turns.gives_up_at()]
-            .into_iter()
-            .flatten()
-            .min()
+        let (tried, starts) = (self.tried_at, self.lifecycle.start_at());
+        let all = [self.look_at, breather, ended_early, expires, tried, starts, self.turns.gives_up_at()];
+        all.into_iter().flatten().min()
     }
 
     fn advance(&mut self, now: Now) {
         self.look_at = None;
+        self.tried_at = self.hold.tried_at(now);
         self.evidence.note_idle(now);
         if self.breather.as_ref().is_some_and(|breather| now.mono >= breather.until) {
             self.breather = None;
@@ -196,9 +225,10 @@ impl Supervisor {
         self.advance_flight(now);
         self.expire(now);
         self.advance_ended_early(now);
-        if self.flight.is_none() && !self.queue.is_empty() {
+        if self.flight.is_none() && (self.too_big.is_some() || !self.queue.is_empty()) {
             self.advance_queue(now);
         }
+        self.tell_senders(now);
         self.advance_curiosity(now);
         self.note_state(now);
     }
@@ -208,7 +238,10 @@ impl Supervisor {
     }
 
     fn alert_about(&mut self, kind: AlertKind, messages: &[Message], tool: Option<String>, message: String) {
-        let messages = messages.iter().map(|message| message.id).collect();
+        self.alert_of(kind, messages.iter().map(|message| message.id).collect(), tool, message);
+    }
+
+    fn alert_of(&mut self, kind: AlertKind, messages: Vec<MessageId>, tool: Option<String>, message: String) {
         self.effects.push_back(Effect::Alert {
             kind,
             session: self.session.clone(),

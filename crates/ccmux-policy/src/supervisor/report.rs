@@ -3,7 +3,7 @@
 use ccmux_wire::id::{BatchId, SessionId};
 use ccmux_wire::status::StateWord;
 
-use super::Supervisor;
+use super::{Supervisor, earlier};
 use crate::evidence::Activity;
 use crate::flight::Flight;
 use crate::gate::{Gate, Reason};
@@ -68,6 +68,7 @@ impl Supervisor {
         match (self.evidence.last_look(), self.ask_gate(now)) {
             (None, _) => StateWord::Starting,
             (_, Gate::Closed { reason: Reason::InFlight(_), .. }) => StateWord::Busy,
+            (_, Gate::Closed { reason: Reason::Held { .. }, .. }) => StateWord::Held,
             (_, Gate::Closed { reason: Reason::Human { .. }, .. }) => StateWord::Human,
             (Some(seen), _) => self.screen_word(seen),
         }
@@ -98,7 +99,9 @@ impl Supervisor {
             reason,
             gate: answer,
             opens_when,
-            next_look_ms: self.look_at.or(self.lifecycle.start_at()).map(|at| at.since(now.mono)),
+            next_look_ms: earlier(self.look_at, self.tried_at)
+                .or(self.lifecycle.start_at())
+                .map(|at| at.since(now.mono)),
             evidence: self.evidence.lines(now),
             session: self.session.clone(),
             pid: self.lifecycle.pid(),

@@ -4,6 +4,7 @@ use ccmux_wire::id::{BatchId, PromptId, SessionId};
 
 use super::Supervisor;
 use super::delivery::HOOKS_MISSED;
+use super::holding::{ANSWERS, Failure};
 use crate::effect::{AlertKind, Effect};
 use crate::event::{FileState, Origin, SessionFact};
 use crate::evidence::Activity;
@@ -41,7 +42,10 @@ impl Supervisor {
             SessionFact::Started { .. } => self.outdate(now),
             SessionFact::PromptSubmitted { prompt, batch } => self.prompt_submitted(prompt, batch, now),
             SessionFact::TurnEnded { prompt, background } => self.turn_ended(prompt, background, now),
-            SessionFact::TurnFailed { prompt, error } => self.turn_failed(prompt.as_ref(), &error, now),
+            SessionFact::TurnFailed { prompt, error, resets_at } => {
+                self.turn_failed(Failure { prompt: prompt.as_ref(), error: &error, resets_at }, now);
+            }
+            SessionFact::LoggedIn => self.lift_hold("somebody logged in: messages go in again"),
             SessionFact::DialogOpened { tool } => self.dialog_opened(tool, now),
             SessionFact::Ended { .. } => self.outdate(now),
         }
@@ -79,6 +83,7 @@ impl Supervisor {
     pub(super) fn turn_ended(&mut self, prompt: Option<PromptId>, background: u32, now: Now) {
         self.evidence.hook_over(now);
         self.taint_look();
+        self.lift_hold(ANSWERS);
         match &mut self.flight {
             Some(flight) if flight.receipt_is_awaited() => {
                 flight.turn_ended(now.mono);
@@ -111,13 +116,13 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn turn_failed(&mut self, prompt: Option<&PromptId>, error: &str, now: Now) {
+    pub(super) fn turn_failed(&mut self, failure: Failure<'_>, now: Now) {
         self.evidence.hook_over(now);
         self.taint_look();
-        let left = self.turns.overtaken(prompt);
+        let left = self.turns.overtaken(failure.prompt);
         self.publish(left, true);
-        self.turns.failed();
-        self.alert(AlertKind::Failure, format!("the API failed in a turn: {error}"));
+        let unanswered = self.turns.failed();
+        self.note_failure(failure, &unanswered, now);
     }
 
     pub(super) fn dialog_opened(&mut self, tool: String, now: Now) {
@@ -172,6 +177,7 @@ impl Supervisor {
 
     pub(super) fn publish(&mut self, ended: Option<Ended>, interrupted: bool) {
         if let (Some(session), Some(Ended { prompt, in_reply_to, answers })) = (self.session.clone(), ended) {
+            self.measure_agent();
             self.effects.push_back(Effect::PublishTurn {
                 session,
                 prompt,

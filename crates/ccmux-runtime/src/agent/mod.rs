@@ -11,6 +11,7 @@
 //! | [`proxy`] | tells whether the agent's proxy variables are the expected ones |
 //! | [`process`] | tells when the agent ends, and which process is which |
 //! | [`state_file`] | follows what Claude Code says about itself |
+//! | [`reset_time`] | reads from a failure's text when a usage limit ends |
 //! | [`record`] | remembers the agent for the next daemon |
 
 pub mod hook_settings;
@@ -20,6 +21,7 @@ pub mod plan;
 pub mod process;
 pub mod proxy;
 pub mod record;
+pub mod reset_time;
 pub mod start;
 pub mod state_file;
 pub mod version;

@@ -100,6 +100,11 @@ pub fn start_time(pid: i32) -> Option<u64> {
     system::start_time(pid)
 }
 
+/// How many bytes of memory it takes: its resident set, without its children.
+pub fn resident_bytes(pid: i32) -> Option<u64> {
+    system::resident_kib(pid).map(|kib| kib * 1024)
+}
+
 /// Whether a process was started with a variable of that value. Not known outside of Linux: false.
 pub fn has_variable(pid: i32, name: &str, value: &str) -> bool {
     let wanted = format!("{name}={value}");
@@ -191,6 +196,12 @@ mod linux {
         if ended { None } else { field(&stat, 22)?.parse().ok() }
     }
 
+    pub(super) fn resident_kib(pid: i32) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_ascii_whitespace().next()?.parse().ok()
+    }
+
     pub(super) fn parent_of(pid: i32) -> Option<i32> {
         field(&read_stat(pid)?, 4)?.parse().ok().filter(|parent| *parent > 0)
     }
@@ -257,7 +268,15 @@ mod portable {
     }
 
     pub(super) fn parent_of(pid: i32) -> Option<i32> {
-        let output = Command::new("ps").args(["-o", "ppid=", "-p", &pid.to_string()]).output().ok()?;
+        ask_ps("ppid=", pid)
+    }
+
+    pub(super) fn resident_kib(pid: i32) -> Option<u64> {
+        ask_ps("rss=", pid)
+    }
+
+    fn ask_ps<N: std::str::FromStr>(what: &str, pid: i32) -> Option<N> {
+        let output = Command::new("ps").args(["-o", what, "-p", &pid.to_string()]).output().ok()?;
         String::from_utf8(output.stdout).ok()?.trim().parse().ok()
     }
 }
@@ -315,6 +334,13 @@ mod tests {
         sleeper.wait().unwrap();
         drop(shell.stdin.take());
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_has_a_size_as_long_as_it_lives() {
+        let own = resident_bytes(std::process::id() as i32).unwrap();
+        assert!((1 << 20..1 << 40).contains(&own), "{own}");
+        assert_eq!(resident_bytes(-1), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use ccmux_policy::hold::Held;
 use ccmux_wire::id::SessionId;
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,12 @@ pub struct AgentRecord {
     pub transcript: Option<PathBuf>,
     /// What `--version` said when it was started.
     pub version: Option<String>,
+    /// The command that it was started by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// What was held back because the API failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
 }
 
 impl AgentRecord {

@@ -11,9 +11,13 @@ use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::{PromptId, SessionId};
 use serde_json::Value;
 
+use crate::agent::reset_time::reset_time;
+use crate::clock::unix_ms;
 use crate::turns::Turns;
 use crate::workers::on_the_way::OnTheWay;
 
+/// As much of a failure's word as anybody reads.
+const MAX_ERROR_CHARS: usize = 60;
 /// As much of a tool's name as anybody reads.
 const MAX_TOOL_CHARS: usize = 100;
 
@@ -69,7 +73,8 @@ impl HookFront {
             "Stop" => {
                 SessionFact::TurnEnded { prompt: prompt_of(frame), background: background_tasks(payload) }
             }
-            "StopFailure" => SessionFact::TurnFailed { prompt: prompt_of(frame), error: word("error") },
+            "StopFailure" => failure(frame),
+            "Notification" if word("notification_type") == "auth_success" => SessionFact::LoggedIn,
             "PermissionRequest" => SessionFact::DialogOpened { tool: tool_name(&word("tool_name")) },
             "Elicitation" => SessionFact::DialogOpened { tool: "Elicitation".to_owned() },
             "SessionEnd" => SessionFact::Ended { reason: word("reason") },
@@ -87,6 +92,21 @@ fn session_of(payload: &Value) -> Option<SessionId> {
     let plain =
         !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     plain.then(|| SessionId::new(id))
+}
+
+/// The text is Claude Code's own, not the model's: only when the limit ends is read from it.
+fn failure(frame: &HookFrame) -> SessionFact {
+    let texts = ["last_assistant_message", "error_details"].map(|key| text(&frame.payload, key));
+    SessionFact::TurnFailed {
+        prompt: prompt_of(frame),
+        error: error_word(text(&frame.payload, "error").unwrap_or("unknown")),
+        resets_at: texts.into_iter().flatten().find_map(|text| reset_time(text, unix_ms())),
+    }
+}
+
+/// A word of Claude Code's; anything else is shown to people, too.
+pub(crate) fn error_word(error: &str) -> String {
+    error.chars().filter(|c| c.is_ascii_alphanumeric() || "_-:".contains(*c)).take(MAX_ERROR_CHARS).collect()
 }
 
 fn text<'a>(payload: &'a Value, key: &str) -> Option<&'a str> {
@@ -112,6 +132,7 @@ fn background_tasks(payload: &Value) -> u32 {
 mod tests {
     use std::path::PathBuf;
 
+    use ccmux_policy::UnixMs;
     use ccmux_wire::id::BatchId;
 
     use super::*;
@@ -154,7 +175,8 @@ mod tests {
             fact("StopFailure.json"),
             Some(SessionFact::TurnFailed {
                 prompt: prompt("aa69f92f-e3f8-4c31-948f-69934ae009b5"),
-                error: "unknown".into()
+                error: "unknown".into(),
+                resets_at: None,
             })
         );
         let question = SessionFact::DialogOpened { tool: "AskUserQuestion".into() };
@@ -162,6 +184,31 @@ mod tests {
         assert_eq!(fact("SessionEnd.clear.json"), Some(SessionFact::Ended { reason: "clear".into() }));
         let elicitation = SessionFact::DialogOpened { tool: "Elicitation".into() };
         assert_eq!(fact("Elicitation.json"), Some(elicitation));
+    }
+
+    /// Field fault 33.
+    #[tokio::test]
+    async fn a_usage_limit_has_the_end_that_its_text_tells() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut frame = fixture("StopFailure.json");
+        frame.payload["error"] = "rate_limit".into();
+        let seconds = unix_ms().0 / 1000 + 600;
+        frame.payload["last_assistant_message"] = format!("Claude AI usage limit reached|{seconds}").into();
+        match front(folder.path()).event_of(&frame, Origin::Own) {
+            Some(Event::Session { fact: SessionFact::TurnFailed { error, resets_at, .. }, .. }) => {
+                assert_eq!((error.as_str(), resets_at), ("rate_limit", Some(UnixMs(seconds * 1000))));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_login_is_told_by_its_notification() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut frame = fixture("Notification.idle_prompt.json");
+        frame.payload["notification_type"] = "auth_success".into();
+        let event = front(folder.path()).event_of(&frame, Origin::Own);
+        assert!(matches!(event, Some(Event::Session { fact: SessionFact::LoggedIn, .. })), "{event:?}");
     }
 
     #[tokio::test]

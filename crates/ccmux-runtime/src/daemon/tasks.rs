@@ -95,10 +95,11 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (status, policy_status) = watch::channel(policy.status(house.clock.now()));
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();
-    start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
     let board = start_intake(house, &tasks, shutdown);
+    let outlets = outlets(house, board.subscribe(), shutdown);
+    start_workers(house, &tasks, &workers, orders, agent, (&on_the_way, outlets.clone()), shutdown);
     start_caretaker(house, &tasks, shutdown);
-    let tools = tools(house, board.subscribe(), shutdown);
+    let tools = Tools { outlets, shutdown: shutdown.clone() };
     start_status(house, &tasks, policy_status.clone(), shutdown);
     let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools.clone());
     let page = start_metrics(house, &tasks, Arc::clone(&desk), shutdown);
@@ -165,11 +166,13 @@ fn tell_damage(house: &House) {
 /// The events that tell the policy what the last daemon left, and the texts of its batches.
 async fn what_was_left(house: &mut House, on_the_way: &OnTheWay) -> Vec<Event> {
     let mut events = vec![Event::DaemonStarted { next_batch: house.inbox.next_batch }];
+    let record = AgentRecord::read(house.state_dir.path());
+    events.extend(record.held.map(|held| Event::HoldFound { held }));
     for (batch, messages) in std::mem::take(&mut house.inbox.in_flight) {
         remember_text(&house.inbox.inbox, batch, on_the_way).await;
         events.push(Event::BatchFound { batch, messages });
     }
-    if AgentRecord::read(house.state_dir.path()).session.is_some() {
+    if record.session.is_some() {
         let unanswered = std::mem::take(&mut house.inbox.unanswered);
         let prompt = unanswered.iter().find_map(|(_, prompt)| prompt.clone());
         let unanswered = unanswered.into_iter().map(|(message, _)| message).collect();
@@ -197,7 +200,7 @@ fn start_workers(
     workers: &Workers,
     orders: Orders,
     agent: watch::Sender<Option<AgentNow>>,
-    on_the_way: &OnTheWay,
+    (on_the_way, outlets): (&OnTheWay, Outlets),
     shutdown: &CancellationToken,
 ) {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
@@ -244,6 +247,7 @@ fn start_workers(
             alerts: house.alerts.clone(),
             put_away,
             not_understood,
+            outlets,
             earlier: house.inbox.unanswered_before.clone(),
         }
         .run(),
@@ -317,21 +321,14 @@ fn start_metrics(
     Page::new(house.metrics.clone(), started_s, move || desk.answers.status_now())
 }
 
-/// What Claude can do, whichever way it asks.
-fn tools(
+fn outlets(
     house: &House,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     shutdown: &CancellationToken,
-) -> Tools {
+) -> Outlets {
     let settings = &house.setting.settings;
-    let outlets = Outlets::with_policies(
-        house.runtime_dir.path().to_owned(),
-        settings.outlets(),
-        settings.outlet_policies(),
-        channels,
-        shutdown.clone(),
-    );
-    Tools { outlets, shutdown: shutdown.clone() }
+    let dir = house.runtime_dir.path().to_owned();
+    Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
 }
 
 /// The port is bound already: who connects before this waits a moment.

@@ -22,6 +22,7 @@ pub fn of_event(event: &Event) -> Option<String> {
         Event::Session { origin: Origin::Own, fact, .. } => return of_session(fact),
         Event::StateFileRead { state: FileState::Waiting(what) } => format!("Claude waits for {what}"),
         Event::ShutdownAsked => "the daemon was asked to stop".to_owned(),
+        Event::HoldFound { .. } => "an earlier daemon held messages back".to_owned(),
         Event::RulesReread => "the screen rules were read again".to_owned(),
         Event::LookFailed { reason, .. } => format!("the screen could not be looked at: {reason}"),
         other => return of_typing(other),
@@ -36,6 +37,7 @@ fn of_session(fact: &SessionFact) -> Option<String> {
         SessionFact::TurnEnded { .. } => "the turn ended".to_owned(),
         SessionFact::Ended { reason } => format!("Claude's session ended ({reason})"),
         // An alert says it.
+        SessionFact::LoggedIn => "somebody logged in".to_owned(),
         SessionFact::TurnFailed { .. } | SessionFact::DialogOpened { .. } => return None,
     })
 }
@@ -73,6 +75,7 @@ pub fn of_effect(effect: &Effect) -> Option<String> {
             format!("batch {batch} was not taken and waits again")
         }
         Effect::RecordFailed { reason, .. } => format!("a message was given up: {reason}"),
+        Effect::TellSenders { message, .. } => format!("senders are told: {message}"),
         Effect::Alert { kind, message, .. } => format!("alert {}: {message}", kind.word()),
         _ => return None,
     })

@@ -65,6 +65,10 @@ pub const KEYS: &[Key] = &[
     ),
     plain("agent.allow_home", "allow the home folder or / as working directory"),
     plain("agent.restart_on_exit", "start the agent again after it ended by itself with 0 (/exit)"),
+    plain(
+        "agent.max_rss",
+        "bytes of memory above which the agent is started anew, between two turns, with its conversation; 0: never",
+    ),
     plain("agent.env", "further variables for the agent: env = { NAME = \"value\" }"),
     plain(
         "draft.max_hold",

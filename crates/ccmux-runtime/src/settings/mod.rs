@@ -92,6 +92,8 @@ pub struct AgentSettings {
     pub allow_home: bool,
     /// Start it again after it ended by itself with 0.
     pub restart_on_exit: bool,
+    /// An agent of more bytes is started anew between two turns; 0: however big.
+    pub max_rss: u64,
     /// Variables for the agent, on top of the daemon's.
     pub env: BTreeMap<String, String>,
 }
@@ -206,6 +208,7 @@ impl Settings {
                 cwd: "~/ccmux-workspace".into(),
                 allow_home: false,
                 restart_on_exit: true,
+                max_rss: 0,
                 env: BTreeMap::new(),
             },
             draft: DraftSettings { max_hold: 0.0 },
@@ -240,6 +243,7 @@ impl Settings {
             backoff_initial_ms: millis(self.backoff.initial),
             backoff_cap_ms: millis(self.backoff.cap),
             draft_max_hold_ms: millis(self.draft.max_hold),
+            max_rss: self.agent.max_rss,
             restart_on_exit: self.agent.restart_on_exit,
         }
     }

@@ -44,7 +44,8 @@ pub use self::offer::Offer;
 use self::sessions::Sessions;
 use self::store::{Store, StoreError};
 use self::transcript::{
-    Compare, Cursor, TranscriptError, TranscriptReader, Wanted, find_batch, open_transcript, text_of,
+    ApiFailure, Compare, Cursor, TranscriptError, TranscriptReader, Wanted, find_batch, open_transcript,
+    text_of,
 };
 
 /// What this room has to be told.
@@ -198,6 +199,11 @@ impl Turns {
         let _turn_of_this_session = session.busy.lock().await;
         let (turns, session) = (self.clone(), Arc::clone(&session));
         blocking(move || turns.0.publish(&session, &order)).await
+    }
+
+    /// The API's failure that the last order about a turn without a Stop found in the transcript; once.
+    pub fn take_failure(&self, session: &SessionId) -> Option<ApiFailure> {
+        self.0.sessions.of(session).take_failure()
     }
 
     /// Publishes an alert.

@@ -32,7 +32,10 @@ impl Room {
         };
         let mut cursor = known.unwrap_or_else(|| Cursor::start_of(&path));
         loop {
-            let read = self.read(&cursor, &request)?;
+            let mut read = self.read(&cursor, &request)?;
+            if order.interrupted {
+                session.note_failure(read.failure.take());
+            }
             if read.turns.is_empty() && read.cursor == cursor {
                 return Ok(None);
             }
@@ -110,7 +113,7 @@ impl Room {
                 let mut cursor = cursor.clone();
                 cursor.prompt.clone_from(&request.prompt);
                 let turns = vec![TurnBody::of_words(request.prompt.clone(), words)];
-                Ok(Read { turns, holds_wanted: true, more: false, cursor, bytes_read: 0 })
+                Ok(Read { turns, holds_wanted: true, failure: None, more: false, cursor, bytes_read: 0 })
             }
             (read, _) => Ok(read?),
         }

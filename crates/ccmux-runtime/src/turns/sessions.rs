@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ccmux_wire::id::{PromptId, Seq, SessionId};
 
-use super::transcript::same_words;
+use super::transcript::{ApiFailure, same_words};
 
 /// So many sessions are remembered.
 const MAX_SESSIONS: usize = 64;
@@ -39,6 +39,7 @@ struct Noted {
     running: Option<PromptId>,
     stops: VecDeque<Stop>,
     told: Option<Told>,
+    failure: Option<ApiFailure>,
 }
 
 /// A turn that was published because somebody showed it, and the transcript did not.
@@ -79,6 +80,15 @@ impl Session {
     /// A turn runs; none does any more.
     pub(super) fn note_prompt(&self, prompt: Option<&PromptId>) {
         locked(&self.noted).running = prompt.cloned();
+    }
+
+    /// The API failed in the turn that was read last, and no hook told.
+    pub(super) fn note_failure(&self, failure: Option<ApiFailure>) {
+        locked(&self.noted).failure = failure;
+    }
+
+    pub(super) fn take_failure(&self) -> Option<ApiFailure> {
+        locked(&self.noted).failure.take()
     }
 
     pub(super) fn running(&self) -> Option<PromptId> {

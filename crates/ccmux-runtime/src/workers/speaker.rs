@@ -1,9 +1,11 @@
 //! Publishes turns, and has alerts told. A turn that waits for its transcript holds up later turns, never an alert.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ccmux_policy::effect::Note;
-use ccmux_policy::{AlertKind, Effect, Event};
+use ccmux_policy::{AlertKind, Effect, Event, UnixMs};
+use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{MessageId, PromptId, Seq, SessionId};
 use ccmux_wire::output::ReplyTo;
 use ccmux_wire::receipt::MessageState;
@@ -11,7 +13,11 @@ use tokio::sync::mpsc;
 
 use super::herald::{Alerts, News};
 use super::on_the_way::{NotUnderstood, PutAway};
+use crate::agent::reset_time::reset_time;
+use crate::clock::unix_ms;
+use crate::control::hooks::error_word;
 use crate::inbox::{Inbox, InboxError, passes, stopped, until_done};
+use crate::outlet::Outlets;
 use crate::turns::store::StoreError;
 use crate::turns::{TurnOrder, Turns, TurnsError};
 
@@ -35,6 +41,8 @@ pub struct Speaker {
     pub put_away: PutAway,
     /// The screen that an alert is about.
     pub not_understood: NotUnderstood,
+    /// Where senders are told that their messages wait.
+    pub outlets: Outlets,
     /// Messages that an earlier daemon delivered, and whose turns it may not have published.
     pub earlier: Vec<(MessageId, PromptId)>,
 }
@@ -84,6 +92,9 @@ impl Speaker {
                 let screen = (kind == AlertKind::UnknownScreen).then(|| self.not_understood.screen());
                 self.alerts.raise(News { session, messages, tool, screen, ..News::new(kind, message) });
             }
+            Effect::TellSenders { messages, message } => {
+                tokio::spawn(tell_senders(self.inbox.clone(), self.outlets.clone(), messages, message));
+            }
             Effect::TellDraftLost => {
                 let what = format!("a draft that was put away did not come back: {}", self.put_away.text());
                 self.alerts.raise_in_silence(News::new(AlertKind::Stuck, what));
@@ -93,6 +104,22 @@ impl Speaker {
                 tracing::warn!(event = "witnesses.disagree", %what);
             }
             _ => {}
+        }
+    }
+}
+
+/// Writes a line of ccmux's own to the channels that the messages came from, where somebody reads what leaves there. Whoever
+/// does not is not waited for by anybody else.
+async fn tell_senders(inbox: Inbox, outlets: Outlets, messages: Vec<MessageId>, message: String) {
+    let names = match inbox.reply_to(messages).await {
+        Ok(names) => names,
+        Err(error) => return tracing::error!(event = "inbox.failed", %error),
+    };
+    let channels: BTreeSet<_> = names.into_iter().map(|name| name.channel).collect();
+    for channel in channels.iter().map(ChannelName::as_str) {
+        match outlets.send(channel, format!("[ccmux] {message}")).await {
+            Ok(()) => tracing::info!(event = "senders.told", channel),
+            Err(error) => tracing::debug!(event = "senders.not_told", channel, %error),
         }
     }
 }
@@ -137,7 +164,9 @@ impl Publisher {
         order.earlier = self.earlier_names().await?;
         let session = order.session.clone();
         let publish = || self.turns.publish(order.clone());
-        match until_done("publish turn", is_store, stopped(&self.events), publish).await? {
+        let published = until_done("publish turn", is_store, stopped(&self.events), publish).await?;
+        self.tell_failure(&session).await;
+        match published {
             Ok(Some(seq)) => {
                 self.settle_earlier(&session).await?;
                 let answered = self.answered(answers, seq).await;
@@ -153,6 +182,20 @@ impl Publisher {
                 Some(())
             }
         }
+    }
+
+    /// A failure of which no hook told. What its text says of a time was said when it was written.
+    async fn tell_failure(&self, session: &SessionId) {
+        let Some(failure) = self.turns.take_failure(session) else { return };
+        let written_at = failure.written_at.and_then(|at| at.parse::<jiff::Timestamp>().ok());
+        let written_at = written_at.map_or_else(unix_ms, |at| UnixMs(at.as_millisecond()));
+        let event = Event::FailureRead {
+            session: session.clone(),
+            prompt: failure.prompt,
+            error: error_word(failure.error.as_deref().unwrap_or("unknown")),
+            resets_at: reset_time(&failure.text, written_at),
+        };
+        let _ = self.events.send(event).await;
     }
 
     /// The turn was published before its messages had their receipt: that line is their answer.

@@ -9,12 +9,12 @@ use ccmux_policy::{AlertKind, Effect, Event};
 use ccmux_wire::hook::TOKEN_VARIABLE;
 use ccmux_wire::id::SessionId;
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
-use crate::agent::process::{AgentProcess, has_variable, is_same};
+use crate::agent::process::{AgentProcess, EndSignal, has_variable, is_same, resident_bytes};
 use crate::agent::record::AgentRecord;
 use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
@@ -27,6 +27,8 @@ use crate::workers::herald::{Alerts, News};
 /// The terminal notices an exit a moment after the kernel did.
 const EXIT_SHOWS_WITHIN: Duration = Duration::from_secs(1);
 const EXIT_LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// An agent that was told to end and has not within that time is killed.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How often a process that was left in the pane is asked for its token.
 const TOKEN_LOOKS: u32 = 25;
 
@@ -86,6 +88,11 @@ impl<T: Terminal> Starter<T> {
                     let _ = self.events.send(event).await;
                 }
                 Effect::BindSession { session } => self.bind(session).await,
+                Effect::MeasureAgent { pid } => self.measure(pid).await,
+                Effect::EndAgent { pid } => self.end(pid),
+                Effect::KeepHold { held } => {
+                    self.write_record(&AgentRecord { held, ..AgentRecord::read(&self.state_dir) });
+                }
                 _ => {}
             }
         }
@@ -117,9 +124,41 @@ impl<T: Terminal> Starter<T> {
             return Event::AgentMissing { session };
         }
         tracing::info!(event = "agent.adopted", pid = pane.pid);
+        self.compare_command(record);
         match self.attend(pane, session.clone(), None) {
             true => Event::AgentFound { pid: pane.pid, session },
             false => Event::AgentMissing { session },
+        }
+    }
+
+    /// What can't be told is no size.
+    async fn measure(&self, pid: i32) {
+        let bytes = resident_bytes(pid).unwrap_or(0);
+        tracing::debug!(event = "agent.measured", pid, bytes);
+        let _ = self.events.send(Event::AgentMeasured { pid, bytes }).await;
+    }
+
+    /// In order first, so that it saves what it has; its end is told by whoever follows it.
+    fn end(&self, pid: i32) {
+        let Ok(process) = AgentProcess::open(pid) else { return };
+        tracing::info!(event = "agent.ending", pid);
+        tokio::spawn(async move {
+            let told = process.kill(EndSignal::Terminate);
+            if timeout(ENDS_WITHIN, process.exited()).await.is_err() {
+                tracing::warn!(event = "agent.killed", pid, ?told);
+                let _ = process.kill(EndSignal::Kill);
+            }
+        });
+    }
+
+    /// It goes on as it was started: what has changed counts from its next start.
+    fn compare_command(&self, record: &AgentRecord) {
+        if let Some(command) = record.command.as_ref().filter(|command| **command != self.plan.command) {
+            tracing::warn!(
+                event = "agent.command_changed",
+                runs = shell_words::join(command),
+                "agent.command counts from the agent's next start"
+            );
         }
     }
 
@@ -196,7 +235,7 @@ impl<T: Terminal> Starter<T> {
         let Ok(process) = AgentProcess::open(pane.pid) else {
             return false;
         };
-        self.remember(&process);
+        self.remember(&process, version.is_some());
         self.agent.send_replace(Some(AgentNow { pid: pane.pid, session, version }));
         let gone = self.shutdown.child_token();
         tokio::spawn(self.follow_state_file(&process, gone.clone()));
@@ -204,13 +243,11 @@ impl<T: Terminal> Starter<T> {
         true
     }
 
-    fn remember(&self, process: &AgentProcess) {
-        let record = AgentRecord {
-            pid: Some(process.pid()),
-            start_time: Some(process.start_time()),
-            ..AgentRecord::read(&self.state_dir)
-        };
-        self.write_record(&record);
+    fn remember(&self, process: &AgentProcess, is_started: bool) {
+        let before = AgentRecord::read(&self.state_dir);
+        let command = if is_started { Some(self.plan.command.clone()) } else { before.command.clone() };
+        let (pid, start_time) = (Some(process.pid()), Some(process.start_time()));
+        self.write_record(&AgentRecord { pid, start_time, command, ..before });
     }
 
     fn write_record(&self, record: &AgentRecord) {

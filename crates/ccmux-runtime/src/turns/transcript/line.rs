@@ -87,6 +87,8 @@ pub struct AssistantLine {
     pub message_id: Option<String>,
     /// Not the model's words: Claude Code reports that the API failed.
     pub api_error: bool,
+    /// Claude Code's word for that failure.
+    pub error: Option<String>,
     /// The content blocks, as written.
     pub blocks: Vec<Value>,
 }
@@ -117,6 +119,7 @@ struct Raw<'a> {
     is_meta: Option<bool>,
     is_compact_summary: Option<bool>,
     is_api_error_message: Option<bool>,
+    error: Option<Value>,
     interrupted_message_id: Option<String>,
     timestamp: Option<String>,
     message: Option<RawMessage>,
@@ -198,6 +201,7 @@ fn assistant_line(raw: Raw) -> AssistantLine {
         written_at: raw.timestamp,
         message_id,
         api_error: raw.is_api_error_message == Some(true),
+        error: raw.error.and_then(|error| error.as_str().map(str::to_owned)),
         blocks,
     }
 }

@@ -23,7 +23,7 @@ pub mod scan;
 pub use find::{Compare, Wanted, find_batch};
 pub use open::{TranscriptError, open_transcript};
 pub use read::{Cursor, Read, TranscriptReader, TurnRequest};
-pub use scan::{TurnBody, same_words, text_of, turns_in};
+pub use scan::{ApiFailure, TurnBody, same_words, text_of, turns_in};
 
 #[cfg(test)]
 mod properties;

@@ -22,7 +22,7 @@ use super::history::History;
 use super::line::{Line, parse_line};
 use super::lines::{LineReader, Next};
 use super::open::{TranscriptError, open_transcript};
-use super::scan::{Fed, TurnBody, TurnScan};
+use super::scan::{ApiFailure, Fed, TurnBody, TurnScan};
 
 /// How often a file that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -148,6 +148,8 @@ pub struct Read {
     pub turns: Vec<TurnBody>,
     /// The last of them is the wanted one.
     pub holds_wanted: bool,
+    /// The turn that was read last ended with the API's failure.
+    pub failure: Option<ApiFailure>,
     /// There is more to read at once: too much for one piece.
     pub more: bool,
     /// Where to go on; to be kept together with the turns.
@@ -330,6 +332,7 @@ impl Reading<'_> {
 
     /// The cursor moves behind turns that are given out; a prompt without an answer is read again next time.
     fn into_read(mut self, mut cursor: Cursor) -> Read {
+        let failure = self.scan.failure().cloned();
         let last = match (self.end, &self.request.prompt) {
             (Some(End::Late), _) => None,
             (Some(End::Full), _) => self.give(TurnScan::finish),
@@ -347,7 +350,7 @@ impl Reading<'_> {
         if let Some(last) = turns.last() {
             cursor.prompt.clone_from(&last.prompt_id);
         }
-        Read { turns, holds_wanted, more, cursor, bytes_read: self.lines.bytes_read() }
+        Read { turns, holds_wanted, failure, more, cursor, bytes_read: self.lines.bytes_read() }
     }
 
     /// Gives out the turn in `scan`, if it shows anything.

@@ -57,6 +57,19 @@ impl TurnBody {
     }
 }
 
+/// The API's failure in a turn, as Claude Code reports it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiFailure {
+    /// The prompt that began the turn.
+    pub prompt: Option<PromptId>,
+    /// Claude Code's word for it; absent in old versions.
+    pub error: Option<String>,
+    /// Claude Code's sentence.
+    pub text: String,
+    /// When it was written, as the line says.
+    pub written_at: Option<String>,
+}
+
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fed {
@@ -80,6 +93,7 @@ pub struct TurnScan {
     /// The model said something, if only that the API failed.
     answered: bool,
     failed: bool,
+    failure: ApiFailure,
     goes_on: bool,
     closed: bool,
 }
@@ -167,6 +181,12 @@ impl TurnScan {
         (self.answered, self.closed, self.goes_on) = (true, false, false);
         self.failed = assistant.api_error;
         if assistant.api_error {
+            self.failure = ApiFailure {
+                prompt: self.body.prompt_id.clone(),
+                error: assistant.error.clone(),
+                text: assistant.text(),
+                written_at: assistant.written_at.clone(),
+            };
             return;
         }
         self.remember_text(assistant);
@@ -198,6 +218,11 @@ impl TurnScan {
         }
         self.bytes += bytes;
         self.body.blocks.extend(blocks);
+    }
+
+    /// How the API failed, if the turn ended by that.
+    pub fn failure(&self) -> Option<&ApiFailure> {
+        self.failed.then_some(&self.failure)
     }
 
     /// Bytes of the lines that it holds.

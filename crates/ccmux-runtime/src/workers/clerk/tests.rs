@@ -9,9 +9,11 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::inbox::{BatchState, InboxSettings, NewMessage, Size, Texts};
+use crate::outlet::{OutletSettings, Outlets};
 use crate::turns::TurnsSettings;
 use crate::workers::herald::Alerts;
 use crate::workers::on_the_way::{NotUnderstood, PutAway};
@@ -81,6 +83,12 @@ fn desk() -> Desk {
         alerts: Alerts::new().0,
         put_away: PutAway::default(),
         not_understood: NotUnderstood::default(),
+        outlets: Outlets::new(
+            dir.path().to_owned(),
+            OutletSettings { wait: Duration::ZERO, linger: Duration::ZERO, finish: Duration::ZERO },
+            watch::channel(Vec::new()).1,
+            CancellationToken::new(),
+        ),
         earlier: Vec::new(),
     };
     let tasks = vec![tokio::spawn(clerk.run()), tokio::spawn(finder.run()), tokio::spawn(talker.run())];
