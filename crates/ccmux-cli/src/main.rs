@@ -16,6 +16,7 @@
 
 mod arguments;
 mod attach;
+mod attention;
 mod ccmuxd;
 mod channels;
 mod client;
@@ -57,6 +58,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
         Command::Setup(options) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
         Command::Doctor(options) => ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments()),
+        Command::Attention(options) => attention::run(&dir, &options),
+        Command::Mute(options) => attention::mute(&dir, &options),
+        Command::Notify(options) => attention::notify(&dir, &options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }

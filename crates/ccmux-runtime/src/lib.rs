@@ -16,8 +16,10 @@
 //! | [`tmux`] | that trait on tmux |
 //! | [`agent`] | the agent's process, its launch file, settings file and state file |
 //! | [`turns`] | transcripts → turns → subscribers |
+//! | [`notify`] | notices to people: programs, webhooks, sounds, FIFOs |
 //! | [`outlet`] | Claude's answers: whole messages into `out.*` FIFOs |
 //! | [`mcp`] | the tools that Claude calls, over HTTP |
+//! | [`attention`] | who is waited for, and whom to tell |
 //! | [`control`] | `control.sock`: hooks and clients |
 //! | [`event_loop`] | select, handle, drain, record |
 //! | [`workers`] | do what the policy orders |
@@ -29,6 +31,7 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+pub mod attention;
 pub mod clock;
 pub mod control;
 pub mod daemon;
@@ -40,6 +43,7 @@ pub mod event_loop;
 pub mod inbox;
 pub mod intake;
 pub mod mcp;
+pub mod notify;
 pub mod outlet;
 pub mod prompt;
 pub mod readable;

@@ -22,7 +22,7 @@ const REAL: &str = "tests/tests/real_claude";
 
 /// What went wrong in the field with tools of this kind, and must have a test. The numbers are those of the project's
 /// collection; what is missing here belongs to doors that don't exist yet.
-const FAULTS: [(u8, &str); 27] = [
+const FAULTS: [(u8, &str); 31] = [
     (1, "Enter right after the text is swallowed, and the message is called sent"),
     (2, "the agent accepts only one form of Enter"),
     (3, "text is damaged on the way: a `;` at the end, a leading `-`, tabs, big texts"),
@@ -50,6 +50,10 @@ const FAULTS: [(u8, &str); 27] = [
     (29, "a shell gets what was meant for the agent"),
     (35, "a regular file stands where the FIFO should be"),
     (36, "a FIFO or the directory vanishes and comes again; a session has a similar name"),
+    (38, "two permissions at once, and the second is lost"),
+    (39, "what is granted at once floods the phone"),
+    (41, "a text becomes markup; a secret stands in a log"),
+    (42, "a notifier that hangs blocks others"),
 ];
 
 /// Whether a case must be shown on the real Claude Code too.
@@ -60,7 +64,7 @@ enum On {
 }
 
 /// What must be seen from outside, and must have a test.
-const ACCEPTANCE: [(&str, On, &str); 22] = [
+const ACCEPTANCE: [(&str, On, &str); 24] = [
     ("A3", On::Real, "a killed daemon comes back: same agent, nothing doubled"),
     ("A4", On::Demo, "what happened while the daemon was down is caught up"),
     ("A5", On::Demo, "a dialog that is open at a restart is left alone"),
@@ -83,6 +87,8 @@ const ACCEPTANCE: [(&str, On, &str); 22] = [
     ("D3", On::Demo, "hooks in any number and a late transcript: published once, complete"),
     ("D4", On::Real, "another session is never heard on the socket"),
     ("D5", On::Demo, "a subscriber that comes back has no gap and no double"),
+    ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
+    ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.

@@ -1,6 +1,6 @@
 //! Starts the tasks and gives each its world.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
@@ -18,6 +18,10 @@ use super::channel_news::ChannelNews;
 use super::house::House;
 use super::sink::InboxSink;
 use crate::agent::record::AgentRecord;
+use crate::attention::attendant::Setting as AttendantSetting;
+use crate::attention::book::{Book, Kept};
+use crate::attention::{Attendant, Ears};
+use crate::control::attention::AttentionDesk;
 use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
@@ -25,6 +29,7 @@ use crate::event_loop::{EventLoop, Workers};
 use crate::inbox::{Caretaker, Inbox};
 use crate::intake::{ChannelBoard, Registry};
 use crate::mcp::{McpServer, Tools};
+use crate::notify::{Notifier, Route, Ways};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
 use crate::runtime_dir::RuntimeDir;
@@ -95,8 +100,11 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
     let board = start_intake(house, &tasks, shutdown);
     start_caretaker(house, &tasks, shutdown);
-    start_mcp(house, &tasks, board.subscribe(), shutdown);
-    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way);
+    let outlets = outlets(house, board.subscribe(), shutdown);
+    start_mcp(house, &tasks, outlets.clone(), shutdown);
+    let attention = start_attendant(house, &tasks, agent_now.clone(), outlets, shutdown);
+    let ears = attention.ears.clone();
+    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, attention);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
     start_keeper(house, &tasks, shutdown);
@@ -106,6 +114,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
         events: house.waiting_events.take().unwrap_or_else(|| mpsc::channel(1).1),
         workers,
         status,
+        ears,
         recorder,
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
@@ -282,23 +291,56 @@ fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &Cancellati
     }));
 }
 
-/// The port is bound already: who connects before this waits a moment.
-fn start_mcp(
-    house: &mut House,
-    tasks: &TaskTracker,
+fn outlets(
+    house: &House,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     shutdown: &CancellationToken,
-) {
-    let Some(bound) = house.mcp_bound.take() else { return };
-    let dir = house.runtime_dir.path().to_owned();
+) -> Outlets {
+    let (dir, settings) = (house.runtime_dir.path().to_owned(), &house.setting.settings);
+    let policies = settings.outlet_policies();
+    Outlets::with_policies(dir, settings.outlets(), policies, channels, shutdown.clone())
+}
+
+/// Without its database nothing outlives a restart; people are told all the same.
+fn start_attendant(
+    house: &House,
+    tasks: &TaskTracker,
+    agent: watch::Receiver<Option<AgentNow>>,
+    outlets: Outlets,
+    shutdown: &CancellationToken,
+) -> AttentionDesk {
     let settings = &house.setting.settings;
-    let outlets = Outlets::with_policies(
-        dir,
-        settings.outlets(),
-        settings.outlet_policies(),
-        channels,
-        shutdown.clone(),
-    );
+    let routes = Route::all(&settings.routes, &house.setting.home);
+    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
+    let (book, kept) = match Book::open(house.state_dir.path()) {
+        Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
+        Err(error) => {
+            tracing::error!(event = "attention.not_kept", %error);
+            (None, Kept::default())
+        }
+    };
+    let setting = AttendantSetting {
+        rules: settings.attention.rules(),
+        all_sessions: settings.attention.sessions == "all",
+        debug: settings.attention.debug,
+        kept,
+        book,
+        terminal: Arc::clone(&house.terminal),
+        agent,
+        notifier: notifier.clone(),
+        clock: house.clock.clone(),
+        shutdown: shutdown.clone(),
+    };
+    let (ears, heard) = Ears::new();
+    let attendant = Attendant::new(setting, ears.clone(), heard);
+    let changed = attendant.changes();
+    tasks.spawn(attendant.run());
+    AttentionDesk { ears, changed, notifier }
+}
+
+/// The port is bound already: who connects before this waits a moment.
+fn start_mcp(house: &mut House, tasks: &TaskTracker, outlets: Outlets, shutdown: &CancellationToken) {
+    let Some(bound) = house.mcp_bound.take() else { return };
     let server = McpServer {
         door: house.mcp.0.clone(),
         bound,
@@ -317,6 +359,7 @@ fn desk(
     board: ChannelBoard,
     recorder: &Recorder,
     on_the_way: OnTheWay,
+    attention: AttentionDesk,
 ) -> Arc<Desk<Tmux>> {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
     Arc::new(Desk {
@@ -336,6 +379,7 @@ fn desk(
             events: house.events.clone(),
         },
         hooks: HookFront { turns, on_the_way },
+        attention,
         reloader: house.reloader(),
         events: house.events.clone(),
         token: house.token.clone(),
