@@ -2,7 +2,8 @@
 //!
 //! Every block that begins with ```` ```sh example ```` is run by `bash -euo pipefail` in a house of its own whose daemon
 //! is ready; a block ```` ```output ```` right behind it is what the example prints: `…` stands for anything within a
-//! line, a line of only `…` for any lines.
+//! line, a line of only `…` for any lines. A block ```` ```toml settings ```` before an example holds the settings of its
+//! daemon.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,6 +18,7 @@ struct Example {
     /// Of its first line.
     line: usize,
     script: String,
+    settings: String,
     output: Option<String>,
 }
 
@@ -48,10 +50,14 @@ fn blocks(markdown: &str) -> Vec<(usize, String, String, bool)> {
 
 fn examples(markdown: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
-    let mut follows_example = false;
+    let (mut follows_example, mut settings) = (false, String::new());
     for (line, info, text, is_next) in blocks(markdown) {
         match info.as_str() {
-            "sh example" => found.push(Example { line, script: text, output: None }),
+            "toml settings" => settings = text,
+            "sh example" => {
+                let settings = std::mem::take(&mut settings);
+                found.push(Example { line, script: text, settings, output: None });
+            }
             "output" if follows_example && is_next => found.last_mut().unwrap().output = Some(text),
             _ => {}
         }
@@ -105,7 +111,7 @@ fn check(file: &str) {
     assert!(!examples.is_empty(), "{file} has no example: ```sh example");
     let mut wrong = Vec::new();
     for example in &examples {
-        let house = House::builder().ready();
+        let house = House::builder().settings(&example.settings).ready();
         let output = run(&house, &example.script);
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let as_said = example.output.as_ref().is_none_or(|pattern| matches(pattern, &printed));
@@ -169,7 +175,10 @@ fn blocks_are_found_with_their_output() {
     let text = "a\n```sh example\necho a\n```\n```output\na\n```\n\n```sh\nrm x\n```\n```sh example\ntrue\n```\nwords\n```output\nb\n```\n";
     let found = examples(text);
     assert_eq!(found.len(), 2);
-    assert_eq!(found[0], Example { line: 3, script: "echo a\n".into(), output: Some("a\n".into()) });
+    assert_eq!(
+        found[0],
+        Example { line: 3, script: "echo a\n".into(), settings: String::new(), output: Some("a\n".into()) }
+    );
     assert_eq!(found[1].output, None, "an output behind words belongs to nobody");
 }
 

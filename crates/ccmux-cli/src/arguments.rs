@@ -55,6 +55,12 @@ pub enum Command {
     /// Works without the daemon and disturbs none. Exit codes: 0 no check failed, 1 one did, 78 settings. With --screen: 0 the
     /// screen is understood, 1 it is not, or there is none, 69 tmux is missing, 78 settings or screen rules.
     Doctor(DoctorOptions),
+    /// Show what waits for somebody: ended turns, dialogs, failures
+    Attention(AttentionOptions),
+    /// Get no notices about a session or a kind for a while
+    Mute(MuteOptions),
+    /// Send a test notice by a route of the settings
+    Notify(NotifyOptions),
     /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
     ///
     /// Works without the daemon. A second run changes no byte, `uninstall` takes everything out again. Exit codes: 0 done,
@@ -132,6 +138,53 @@ pub struct WhyOptions {
     /// Print all that is known as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct AttentionOptions {
+    /// Print it again whenever it changes
+    #[arg(short, long)]
+    pub watch: bool,
+
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MuteOptions {
+    /// A session's id, or reply, permission, question, subagent_reply, failure, stuck, message
+    #[arg(value_name = "SESSION|KIND")]
+    pub what: String,
+
+    /// How long, e.g. 30s, 20m, 1h, 2d; 0 ends it. What falls into it is told afterwards, if it still waits
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = parse_time)]
+    pub time: Seconds,
+}
+
+#[derive(Debug, Args)]
+pub struct NotifyOptions {
+    /// The NAME of [routes.NAME]
+    #[arg(long, required = true, value_name = "ROUTE")]
+    pub test: String,
+}
+
+/// A span of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seconds(pub u64);
+
+fn parse_time(text: &str) -> Result<Seconds, &'static str> {
+    const FORM: &str = "give a number with s, m, h or d, e.g. 1h";
+    let number = text.trim_end_matches(['s', 'm', 'h', 'd']);
+    let unit = match &text[number.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(FORM),
+    };
+    let number: u64 = number.parse().map_err(|_| FORM)?;
+    Ok(Seconds(number.saturating_mul(unit)))
 }
 
 #[derive(Debug, Args)]
@@ -349,6 +402,16 @@ mod tests {
             (options.text, options.wait),
             (vec!["hello".to_owned(), "you".to_owned()], Wait::Answered)
         );
+    }
+
+    #[test]
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [("0", 0), ("30s", 30), ("20m", 1200), ("1h", 3600), ("2d", 172_800)] {
+            assert_eq!(parse_time(text), Ok(Seconds(seconds)), "{text}");
+        }
+        for text in ["", "h", "1hh", "-1h", "1.5h", "1w"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
     }
 
     #[test]

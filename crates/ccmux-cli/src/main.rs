@@ -17,6 +17,7 @@
 
 mod arguments;
 mod attach;
+mod attention;
 mod ccmuxd;
 mod channels;
 mod client;
@@ -64,6 +65,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Uninstall(options) => {
             ccmuxd::run("uninstall", arguments.instance.as_ref(), options.arguments())
         }
+        Command::Attention(options) => attention::run(&dir, &options),
+        Command::Mute(options) => attention::mute(&dir, &options),
+        Command::Notify(options) => attention::notify(&dir, &options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use crate::attention::Ears;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::recorder::Recorder;
@@ -68,6 +69,8 @@ pub struct EventLoop {
     pub workers: Workers,
     /// What is believed, after every event.
     pub status: watch::Sender<PolicyStatus>,
+    /// Hears whom somebody waits for.
+    pub ears: Ears,
     /// Writes all of it down.
     pub recorder: Recorder,
     /// Counts.
@@ -107,10 +110,12 @@ impl EventLoop {
         if event != Event::DeadlinePassed {
             self.recorder.event(&event, now);
             self.metrics.happened(&event, now);
+            self.ears.event(&event);
         }
         self.policy.handle(event, now);
         while let Some(effect) = self.policy.next_effect() {
             self.recorder.effect(&effect, now);
+            self.ears.effect(&effect);
             self.workers.give(effect);
         }
         self.tell(self.policy.status(now));

@@ -17,8 +17,10 @@
 //! | [`tmux`] | that trait on tmux |
 //! | [`agent`] | the agent's process, its launch file, settings file and state file |
 //! | [`turns`] | transcripts → turns → subscribers |
+//! | [`notify`] | notices to people: programs, webhooks, sounds, FIFOs |
 //! | [`outlet`] | Claude's answers: whole messages into `out.*` FIFOs |
 //! | [`mcp`] | the tools that Claude calls, over HTTP |
+//! | [`attention`] | who is waited for, and whom to tell |
 //! | [`control`] | `control.sock`: hooks and clients |
 //! | [`event_loop`] | select, handle, drain, record |
 //! | [`workers`] | do what the policy orders |
@@ -31,6 +33,7 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+pub mod attention;
 pub mod clock;
 pub mod control;
 pub mod daemon;
@@ -44,6 +47,7 @@ pub mod install;
 pub mod intake;
 pub mod mcp;
 pub mod metrics;
+pub mod notify;
 pub mod outlet;
 pub mod prompt;
 pub mod readable;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::WIRE_VERSION;
+use crate::attention::{MuteRequest, Standing};
 use crate::hook::HookFrame;
 use crate::id::SessionId;
 use crate::inbox::{InboxMessage, InboxRequest};
@@ -61,6 +62,19 @@ pub enum Request {
     Tool(ToolCall),
     /// A stream: the channels as they are, and again whenever they are others.
     Channels,
+    /// Show what waits for somebody.
+    Attention {
+        /// Answer only once it is something else than this, or after 60 s.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unlike: Option<Standing>,
+    },
+    /// Say nothing about a session or a kind for a while.
+    Mute(MuteRequest),
+    /// Send a test notice by a route, now.
+    TestRoute {
+        /// `[routes.NAME]`.
+        route: String,
+    },
 }
 
 /// A turn as an older hook shows it.
@@ -129,6 +143,9 @@ pub struct Reply {
     /// For `tool`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tool: Option<ToolDone>,
+    /// For `attention` and `mute`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attention: Option<Box<Standing>>,
 }
 
 /// What a reload did.

@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`attention`] | what `ccmux attention` shows: what waits for somebody |
 //! | [`channel`] | channel names and the file names they come from |
 //! | [`id`] | the identifiers of messages, batches, sessions and prompts |
 //! | [`inbound`] | bytes from a FIFO → frames → messages |
@@ -17,6 +18,7 @@
 //! This crate opens no file and no socket but for the lookup of [`paths`]; it knows no policy and no tmux.
 #![deny(missing_docs)]
 
+pub mod attention;
 pub mod channel;
 pub mod control;
 pub mod hook;

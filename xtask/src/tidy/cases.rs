@@ -22,7 +22,7 @@ const REAL: &str = "tests/tests/real_claude";
 
 /// What went wrong in the field with tools of this kind, and must have a test. The numbers are those of the project's
 /// collection; what is missing here belongs to doors that don't exist yet.
-const FAULTS: [(u8, &str); 30] = [
+const FAULTS: &[(u8, &str)] = &[
     (1, "Enter right after the text is swallowed, and the message is called sent"),
     (2, "the agent accepts only one form of Enter"),
     (3, "text is damaged on the way: a `;` at the end, a leading `-`, tabs, big texts"),
@@ -53,6 +53,10 @@ const FAULTS: [(u8, &str); 30] = [
     (35, "a regular file stands where the FIFO should be"),
     (36, "a FIFO or the directory vanishes and comes again; a session has a similar name"),
     (37, "a FIFO without a reader, or with one that never reads, freezes the daemon"),
+    (38, "two permissions at once, and the second is lost"),
+    (39, "what is granted at once floods the phone"),
+    (41, "a text becomes markup; a secret stands in a log"),
+    (42, "a notifier that hangs blocks others"),
 ];
 
 /// Whether a case must be shown on the real Claude Code too.
@@ -63,7 +67,7 @@ enum On {
 }
 
 /// What must be seen from outside, and must have a test.
-const ACCEPTANCE: [(&str, On, &str); 24] = [
+const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("A3", On::Real, "a killed daemon comes back: same agent, nothing doubled"),
     ("A4", On::Demo, "what happened while the daemon was down is caught up"),
     ("A5", On::Demo, "a dialog that is open at a restart is left alone"),
@@ -88,6 +92,8 @@ const ACCEPTANCE: [(&str, On, &str); 24] = [
     ("D5", On::Demo, "a subscriber that comes back has no gap and no double"),
     ("E2", On::Real, "a channel that can't take a message is a tool error; nothing torn, the daemon lives"),
     ("E4", On::Demo, "who has no token, or comes from elsewhere, is refused"),
+    ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
+    ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.

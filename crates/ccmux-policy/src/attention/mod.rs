@@ -147,13 +147,20 @@ impl Attention {
             None => {}
         }
         if key.kind == Kind::Reply {
-            let silence = Selection::session(key.source, key.session.clone()).kind(Kind::Reply);
-            self.ended(&silence);
+            self.end_other_silences(&key);
         }
         let standing = Standing::Due(now.mono + first);
         let item = Item { began: now.wall, base: now.mono, step: 0, standing };
         self.put(key.clone(), item);
         self.keep_row(&key, now);
+    }
+
+    /// A session is silent once at a time.
+    fn end_other_silences(&mut self, key: &Key) {
+        let silences = Selection::session(key.source, key.session.clone()).kind(Kind::Reply);
+        for other in self.held(&silences).into_iter().filter(|other| other != key) {
+            self.end(&other);
+        }
     }
 
     /// Notes that it began; `true`: it had begun just before, so that this is the same.
@@ -176,13 +183,14 @@ impl Attention {
 
     /// Whatever of these waited does so no more.
     pub fn ended(&mut self, which: &Selection) {
-        let of_session = self.items.range(which.first_key()..).map(|(key, _)| key);
-        let of_session = of_session
-            .take_while(|key| (key.source, &key.session) == (which.source, &which.session))
-            .filter(|key| which.holds(key));
-        for key in of_session.cloned().collect::<Vec<_>>() {
-            self.end(&key);
-        }
+        self.held(which).iter().for_each(|key| self.end(key));
+    }
+
+    fn held(&self, which: &Selection) -> Vec<Key> {
+        let from_here = self.items.range(which.first_key()..).map(|(key, _)| key);
+        let of_session =
+            from_here.take_while(|key| (key.source, &key.session) == (which.source, &which.session));
+        of_session.filter(|key| which.holds(key)).cloned().collect()
     }
 
     /// Somebody sits at the session: nobody need be called.
@@ -294,6 +302,11 @@ impl Attention {
     /// What is muted now.
     pub fn mutes(&self, now: Now) -> Vec<Mute> {
         self.mutes.iter().filter(|mute| mute.until > now.wall).cloned().collect()
+    }
+
+    /// Whether it waits.
+    pub fn holds(&self, key: &Key) -> bool {
+        self.items.contains_key(key)
     }
 
     /// Everything that waits, by session.

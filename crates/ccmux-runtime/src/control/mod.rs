@@ -5,12 +5,14 @@
 //! | [`server`] | accepts, reads lines, checks who speaks and what they may ask |
 //! | [`principal`] | who speaks: owner, own session, foreign session |
 //! | [`hooks`] | a hook's frame → an event |
+//! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`reload`] | `reload`, and the signal for it |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
 
+pub mod attention;
 pub mod hooks;
 pub mod principal;
 pub mod reload;

@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::attention::AttentionDesk;
 use super::hooks::HookFront;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
@@ -48,6 +49,8 @@ pub struct Desk<T> {
     pub answers: Answers<T>,
     /// Reads hooks.
     pub hooks: HookFront,
+    /// Knows what waits for somebody.
+    pub attention: AttentionDesk,
     /// Reads again what can be.
     pub reloader: Reloader,
     /// Does Claude's tools.
@@ -214,6 +217,9 @@ impl<T: Terminal> Desk<T> {
             Request::Broadcast(shown) => self.answers.broadcast(shown),
             Request::Reload => self.reload().await,
             Request::Inbox(request) => self.answers.inbox(request).await,
+            Request::Attention { unlike } => self.attention.standing(unlike).await,
+            Request::Mute(mute) => self.attention.mute(mute).await,
+            Request::TestRoute { route } => self.attention.test(&route).await,
             Request::Hook(_) | Request::Subscribe(_) | Request::Channels => {
                 Reply::refused(ErrorCode::NotAllowed, "not here")
             }
@@ -233,6 +239,7 @@ impl<T: Terminal> Desk<T> {
         let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
         self.metrics.hooked(&frame.event);
         tracing::debug!(event = "hook.received", hook = %frame.event, own = principal == Principal::OwnSession);
+        self.attention.hook(frame, principal.origin(), &self.hooks);
         if let Some(event) = self.hooks.event_of(frame, principal.origin())
             && timeout(HOOK_WITHIN, self.events.send(event)).await.is_err()
         {

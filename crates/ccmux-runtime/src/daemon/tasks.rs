@@ -1,6 +1,6 @@
 //! Starts the tasks and gives each its world.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
@@ -18,6 +18,10 @@ use super::channel_news::ChannelNews;
 use super::house::House;
 use super::sink::InboxSink;
 use crate::agent::record::AgentRecord;
+use crate::attention::attendant::Setting as AttendantSetting;
+use crate::attention::book::{Book, Kept};
+use crate::attention::{Attendant, Ears};
+use crate::control::attention::AttentionDesk;
 use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
@@ -27,6 +31,7 @@ use crate::intake::{ChannelBoard, FifoStore, Registry};
 use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
 use crate::metrics::{Follower, Page};
+use crate::notify::{Notifier, Route, Ways};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
 use crate::runtime_dir::RuntimeDir;
@@ -99,9 +104,11 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let outlets = outlets(house, board.subscribe(), shutdown);
     start_workers(house, &tasks, &workers, orders, agent, (&on_the_way, outlets.clone()), shutdown);
     start_caretaker(house, &tasks, shutdown);
-    let tools = Tools { outlets, shutdown: shutdown.clone() };
+    let tools = Tools { outlets: outlets.clone(), shutdown: shutdown.clone() };
     start_status(house, &tasks, policy_status.clone(), shutdown);
-    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools.clone());
+    let attention = start_attendant(house, &tasks, agent_now.clone(), outlets, shutdown);
+    let ears = attention.ears.clone();
+    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools.clone(), attention);
     let page = start_metrics(house, &tasks, Arc::clone(&desk), shutdown);
     start_mcp(house, &tasks, tools, page, shutdown);
     start_sockets(house, &tasks, desk, shutdown)?;
@@ -113,6 +120,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
         events: house.waiting_events.take().unwrap_or_else(|| mpsc::channel(1).1),
         workers,
         status,
+        ears,
         recorder,
         metrics: house.metrics.clone(),
         clock: house.clock.clone(),
@@ -331,6 +339,43 @@ fn outlets(
     Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
 }
 
+/// Without its database nothing outlives a restart; people are told all the same.
+fn start_attendant(
+    house: &House,
+    tasks: &TaskTracker,
+    agent: watch::Receiver<Option<AgentNow>>,
+    outlets: Outlets,
+    shutdown: &CancellationToken,
+) -> AttentionDesk {
+    let settings = &house.setting.settings;
+    let routes = Route::all(&settings.routes, &house.setting.home);
+    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
+    let (book, kept) = match Book::open(house.state_dir.path()) {
+        Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
+        Err(error) => {
+            tracing::error!(event = "attention.not_kept", %error);
+            (None, Kept::default())
+        }
+    };
+    let setting = AttendantSetting {
+        rules: settings.attention.rules(),
+        all_sessions: settings.attention.sessions == "all",
+        debug: settings.attention.debug,
+        kept,
+        book,
+        terminal: Arc::clone(&house.terminal),
+        agent,
+        notifier: notifier.clone(),
+        clock: house.clock.clone(),
+        shutdown: shutdown.clone(),
+    };
+    let (ears, heard) = Ears::new();
+    let attendant = Attendant::new(setting, ears.clone(), heard);
+    let changed = attendant.changes();
+    tasks.spawn(attendant.run());
+    AttentionDesk { ears, changed, notifier }
+}
+
 /// The port is bound already: who connects before this waits a moment.
 fn start_mcp(
     house: &mut House,
@@ -361,6 +406,7 @@ fn desk(
     recorder: &Recorder,
     on_the_way: OnTheWay,
     tools: Tools,
+    attention: AttentionDesk,
 ) -> Arc<Desk<Tmux>> {
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
     Arc::new(Desk {
@@ -382,6 +428,7 @@ fn desk(
         },
         metrics: house.metrics.clone(),
         hooks: HookFront { turns, on_the_way },
+        attention,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),

@@ -121,6 +121,123 @@ pub const KEYS: &[Key] = &[
         "retention.bytes",
         "bytes of a database (messages, turns) above which the oldest are forgotten; 0: no matter how many",
     ),
+    key(
+        "attention.enabled",
+        "CCMUX_NOTIFICATION_ENABLED",
+        "tell people that somebody is waited for; the older CLAUDE_NOTIFICATION_ENABLED counts, too",
+    ),
+    key(
+        "attention.debug",
+        "CCMUX_NOTIFICATION_DEBUG",
+        "log what begins and ends to wait; the older CLAUDE_NOTIFICATION_DEBUG counts, too",
+    ),
+    plain(
+        "attention.sessions",
+        "owned: the session that ccmux runs; all: every session of yours whose hooks come here",
+    ),
+    plain(
+        "attention.routes",
+        "names of [routes.NAME] for every kind that has none of its own: the first one that works takes the notice",
+    ),
+    plain(
+        "attention.suppress_when_focused",
+        "a notice waits while somebody was active at the pane within focus_window, and is dropped if they act",
+    ),
+    plain("attention.focus_window", "seconds"),
+    plain("attention.dedup_window", "seconds in which the same thing is told once"),
+    plain(
+        "attention.quiet_hours",
+        "e.g. \"22:00-07:00\", local time: notices wait until they are over; empty: none",
+    ),
+    key(
+        "attention.reply.after",
+        "CCMUX_NOTIFICATION_THRESHOLD",
+        "a turn is over and nobody went on: the silence reminder: seconds before the first notice; the older CLAUDE_NOTIFICATION_THRESHOLD counts, too",
+    ),
+    plain("attention.reply.routes", "the first one that works takes the notice; empty: attention.routes"),
+    plain(
+        "attention.reply.steps",
+        "further notices while it waits: { after = seconds since it began, routes = [...] }",
+    ),
+    plain(
+        "attention.reply.cooldown",
+        "seconds after a notice in which no other one of the kind and session begins",
+    ),
+    plain("attention.permission.after", "a tool call waits for permission: seconds before the first notice"),
+    plain(
+        "attention.permission.routes",
+        "the first one that works takes the notice; empty: attention.routes",
+    ),
+    plain(
+        "attention.permission.steps",
+        "further notices while it waits: { after = seconds since it began, routes = [...] }",
+    ),
+    plain(
+        "attention.permission.cooldown",
+        "seconds after a notice in which no other one of the kind and session begins",
+    ),
+    plain("attention.question.after", "Claude asks something: seconds before the first notice"),
+    plain("attention.question.routes", "the first one that works takes the notice; empty: attention.routes"),
+    plain(
+        "attention.question.steps",
+        "further notices while it waits: { after = seconds since it began, routes = [...] }",
+    ),
+    plain(
+        "attention.question.cooldown",
+        "seconds after a notice in which no other one of the kind and session begins",
+    ),
+    plain(
+        "attention.subagent_reply.after",
+        "a sub-agent is done; off without routes of its own: seconds before the first notice",
+    ),
+    plain(
+        "attention.subagent_reply.routes",
+        "the first one that works takes the notice; empty: attention.routes",
+    ),
+    plain(
+        "attention.subagent_reply.steps",
+        "further notices while it waits: { after = seconds since it began, routes = [...] }",
+    ),
+    plain(
+        "attention.subagent_reply.cooldown",
+        "seconds after a notice in which no other one of the kind and session begins",
+    ),
+    plain(
+        "attention.failure.after",
+        "a turn failed, or the agent keeps ending: seconds before the first notice",
+    ),
+    plain("attention.failure.routes", "the first one that works takes the notice; empty: attention.routes"),
+    plain(
+        "attention.failure.steps",
+        "further notices while it waits: { after = seconds since it began, routes = [...] }",
+    ),
+    plain(
+        "attention.failure.cooldown",
+        "seconds after a notice in which no other one of the kind and session begins",
+    ),
+    plain(
+        "attention.stuck.after",
+        "messages can't go in, or nobody knows whether they did: seconds before the first notice",
+    ),
+    plain("attention.stuck.routes", "the first one that works takes the notice; empty: attention.routes"),
+    plain(
+        "attention.stuck.steps",
+        "further notices while it waits: { after = seconds since it began, routes = [...] }",
+    ),
+    plain(
+        "attention.stuck.cooldown",
+        "seconds after a notice in which no other one of the kind and session begins",
+    ),
+    plain("attention.message.after", "somebody sent you a message: seconds before the first notice"),
+    plain("attention.message.routes", "the first one that works takes the notice; empty: attention.routes"),
+    plain(
+        "attention.message.steps",
+        "further notices while it waits: { after = seconds since it began, routes = [...] }",
+    ),
+    plain(
+        "attention.message.cooldown",
+        "seconds after a notice in which no other one of the kind and session begins",
+    ),
 ];
 
 /// The value at a key, in settings written as JSON.
@@ -146,6 +263,7 @@ pub fn default_file() -> String {
         push_key(&mut text, key, name, &value_at(&defaults, key.path));
     }
     push_channel(&mut text);
+    text.push_str(super::attention::ROUTES_IN_THE_FILE);
     text
 }
 
@@ -203,6 +321,8 @@ mod tests {
         let mut listed: Vec<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
         // The keys of a channel are listed beside its type.
         listed.push("channels".to_owned());
+        // A route's keys depend on its type.
+        listed.push("routes".to_owned());
         found.sort();
         listed.sort();
         assert_eq!(found, listed);

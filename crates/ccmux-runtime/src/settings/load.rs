@@ -14,6 +14,10 @@ use super::Settings;
 use super::channels::CHANNEL_KEYS;
 use super::keys::{KEYS, Key, value_at};
 
+/// The reminder's variables had another name once.
+const NOTIFICATION: &str = "CCMUX_NOTIFICATION_";
+const OLDER_NOTIFICATION: &str = "CLAUDE_NOTIFICATION_";
+
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
@@ -185,6 +189,10 @@ fn check_keys(prefix: &str, value: &Value, origin: &str) -> Result<(), SettingsE
             check_channels(inner, origin)?;
             continue;
         }
+        // A route's keys depend on its type, which its own reader knows.
+        if prefix.is_empty() && name == "routes" {
+            continue;
+        }
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         let is_key = KEYS.iter().any(|key| key.path == path);
         let is_table = KEYS.iter().any(|key| key.path.starts_with(&format!("{path}.")));
@@ -243,7 +251,9 @@ fn variable_layer(
     let Some(variable) = key.variable else {
         return Ok(None);
     };
-    match environment.get(variable).filter(|text| !text.is_empty()) {
+    let given = |name: &str| environment.get(name).filter(|text| !text.is_empty());
+    let older = variable.strip_prefix(NOTIFICATION).map(|rest| format!("{OLDER_NOTIFICATION}{rest}"));
+    match given(variable).or_else(|| given(&older?)) {
         None => Ok(None),
         Some(text) => text_layer(variable, key.path, text, defaults).map(Some),
     }
@@ -450,5 +460,32 @@ mod tests {
     fn a_key_within_agent_env_is_free() {
         let loaded = with_file("[agent.env]\nANYTHING = \"1\"\n").unwrap();
         assert_eq!(loaded.settings.agent.env["ANYTHING"], "1");
+    }
+
+    #[test]
+    fn the_reminders_variables_count_by_both_names_and_the_newer_one_wins() {
+        let threshold =
+            |variables: &[(&str, &str)]| with_variables(variables).unwrap().settings.attention.reply.after;
+        assert_eq!(threshold(&[]), 15.0);
+        assert_eq!(threshold(&[("CCMUX_NOTIFICATION_THRESHOLD", "4")]), 4.0);
+        assert_eq!(threshold(&[("CLAUDE_NOTIFICATION_THRESHOLD", "5")]), 5.0);
+        let both = [("CLAUDE_NOTIFICATION_THRESHOLD", "5"), ("CCMUX_NOTIFICATION_THRESHOLD", "4")];
+        assert_eq!(threshold(&both), 4.0);
+        assert!(!with_variables(&[("CLAUDE_NOTIFICATION_ENABLED", "0")]).unwrap().settings.attention.enabled);
+    }
+
+    #[test]
+    fn a_route_has_the_keys_of_its_type() {
+        let text = "[routes.a]\ntype = \"command\"\nargv = [\"x\"]\n[attention.reply]\nroutes = [\"a\"]\n";
+        let settings = with_file(text).unwrap().settings;
+        assert_eq!(settings.attention.reply.routes, ["a"]);
+        assert_eq!(settings.attention.reply.after, 15.0, "what is not said keeps its default");
+        let error = |text: &str| with_file(text).unwrap_err().to_string();
+        let unknown = error("[routes.a]\ntype = \"command\"\nargv = [\"x\"]\nurl = \"y\"\n");
+        assert!(unknown.contains("routes.a") && unknown.contains("url"), "{unknown}");
+        let pigeon = error("[routes.a]\ntype = \"pigeon\"\n");
+        assert!(pigeon.contains("routes.a") && pigeon.contains("pigeon"), "{pigeon}");
+        let kind = error("[attention.reply]\nafterr = 3\n");
+        assert!(kind.contains("attention.reply.after"), "{kind}");
     }
 }

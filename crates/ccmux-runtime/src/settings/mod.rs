@@ -2,6 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`attention`] | `[attention]`, `[attention.KIND]`, `[routes.NAME]`: whom to tell what, and how |
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
 //! | [`load`] | reads and layers the sources, names what is wrong |
@@ -9,6 +10,7 @@
 //! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
 //! settings files.
 
+pub mod attention;
 pub mod channels;
 pub mod keys;
 pub mod load;
@@ -27,6 +29,7 @@ use crate::inbox::Channels;
 use crate::outlet::{OutletPolicy, OutletSettings};
 use crate::turns::store::Keep;
 
+pub use attention::{AttentionSettings, RouteSettings};
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
 
@@ -73,6 +76,11 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// How long messages and turns are kept.
     pub retention: RetentionSettings,
+    /// Whom to tell that somebody is waited for.
+    pub attention: AttentionSettings,
+    /// How notices reach people.
+    #[serde(default)]
+    pub routes: BTreeMap<String, RouteSettings>,
     /// Policies of single channels.
     #[serde(default)]
     pub channels: BTreeMap<ChannelName, ChannelSettings>,
@@ -231,6 +239,8 @@ impl Settings {
                 subscriber_bytes: 8 * 1024 * 1024,
             },
             retention: RetentionSettings { days: 30, bytes: 1 << 30 },
+            attention: AttentionSettings::default(),
+            routes: BTreeMap::new(),
             channels: BTreeMap::new(),
         }
     }
@@ -323,6 +333,7 @@ impl Settings {
         for (name, channel) in &self.channels {
             channel.check(name, self.limits.message_bytes)?;
         }
+        self.attention.check(&self.routes)?;
         match shell_words::split(&self.agent.command) {
             Ok(words) if words.is_empty() => bad("agent.command", "give a command"),
             Ok(_) => self.check_names(),

@@ -1,0 +1,99 @@
+//! `ccmux attention`, `ccmux mute`, `ccmux notify --test`: what waits for somebody, and whom that is told.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use ccmux_wire::attention::{MuteRequest, Standing, WaitingItem};
+use ccmux_wire::control::Request;
+
+use crate::arguments::{AttentionOptions, MuteOptions, NotifyOptions};
+use crate::client::{Answer, Client};
+use crate::failure::Failure;
+use crate::paper::{ago, harmless, span};
+
+/// A watched list is answered after a minute at the latest.
+const WATCH_LIMIT: Duration = Duration::from_secs(75);
+
+/// Prints what waits; with `--watch` again whenever it changes.
+pub fn run(dir: &Path, options: &AttentionOptions) -> Result<(), Failure> {
+    let mut shown = show(Client::ask(dir, Request::Attention { unlike: None })?, options.json)?;
+    while options.watch {
+        let mut client = Client::connect(dir)?;
+        client.send(Request::Attention { unlike: Some(shown.clone()) })?;
+        let answer = client.answer(Some(WATCH_LIMIT))?;
+        let same = answer.reply.attention.as_deref().is_some_and(|now| timeless(now) == timeless(&shown));
+        if !same {
+            shown = show(answer, options.json)?;
+        }
+    }
+    Ok(())
+}
+
+/// Mutes, and prints what is muted.
+pub fn mute(dir: &Path, options: &MuteOptions) -> Result<(), Failure> {
+    let request = MuteRequest { what: options.what.clone(), for_s: options.time.0 };
+    let standing = standing_of(&Client::ask(dir, Request::Mute(request))?)?;
+    let mut out = io::stdout();
+    for mute in &standing.mutes {
+        let left = -ms_since(mute.until_ms) / 1000;
+        writeln!(out, "muted: {} for {}", harmless(&mute.what), span(left.max(0)))?;
+    }
+    if standing.mutes.is_empty() {
+        writeln!(out, "nothing is muted")?;
+    }
+    Ok(())
+}
+
+/// Sends a test notice.
+pub fn notify(dir: &Path, options: &NotifyOptions) -> Result<(), Failure> {
+    Client::ask(dir, Request::TestRoute { route: options.test.clone() })?;
+    writeln!(io::stdout(), "sent by {}", harmless(&options.test))?;
+    Ok(())
+}
+
+fn show(answer: Answer, json: bool) -> Result<Standing, Failure> {
+    let standing = standing_of(&answer)?;
+    let mut out = io::stdout();
+    if json {
+        writeln!(out, "{}", answer.raw["attention"])?;
+        return Ok(standing);
+    }
+    if standing.items.is_empty() {
+        writeln!(out, "nothing waits for you")?;
+    }
+    for item in &standing.items {
+        writeln!(out, "{}", row(item))?;
+    }
+    for mute in &standing.mutes {
+        writeln!(out, "muted: {}", harmless(&mute.what))?;
+    }
+    Ok(standing)
+}
+
+fn row(item: &WaitingItem) -> String {
+    let next = match item.next_in_ms {
+        _ if item.muted => "muted".to_owned(),
+        Some(ms) => format!("next notice in {}", span(i64::try_from(ms / 1000).unwrap_or(i64::MAX))),
+        None if item.told == 0 => "no notice".to_owned(),
+        None => "told".to_owned(),
+    };
+    let (kind, session, what) = (harmless(&item.kind), harmless(&item.session), harmless(&item.what));
+    format!("{kind:14}  {}  {session}  {what}  ({next})", ago(item.since_ms))
+}
+
+fn standing_of(answer: &Answer) -> Result<Standing, Failure> {
+    let standing = answer.reply.attention.as_deref().cloned();
+    standing.ok_or_else(|| Failure::of_nonsense("it does not say what waits"))
+}
+
+fn timeless(standing: &Standing) -> Standing {
+    let mut standing = standing.clone();
+    standing.items.iter_mut().for_each(|item| item.next_in_ms = None);
+    standing
+}
+
+fn ms_since(unix_ms: i64) -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX).saturating_sub(unix_ms)
+}

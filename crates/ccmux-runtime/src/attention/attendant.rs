@@ -1,0 +1,465 @@
+//! The task: hears, asks the engine, keeps what it orders, and sends notices on their way.
+//!
+//! It waits for nothing but what it hears and the engine's deadline. Looks and notices are tasks of their own, so that
+//! neither a slow tmux nor a route that hangs holds anything up.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ccmux_policy::attention::{Answer, Attention, Effect, Key, Kind, Mute, Muted, Rules, Selection, Source};
+use ccmux_policy::event::FileState;
+use ccmux_policy::{AlertKind, UnixMs};
+use ccmux_wire::attention::{MutedUntil, Standing, WaitingItem};
+use ccmux_wire::id::SessionId;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::book::{Book, Kept, Page};
+use super::fact::Fact;
+use super::words::Text;
+use super::{Ears, Heard};
+use crate::clock::Clock;
+use crate::notify::{Notice, Notifier};
+use crate::terminal::Terminal;
+use crate::workers::starter::AgentNow;
+
+/// A state file follows a dialog within that time (F 61: 0.2 s); when it does not, there is no dialog any more.
+const FILE_FOLLOWS_WITHIN: Duration = Duration::from_millis(600);
+/// A dialog that the state file shows no more for that long is gone; between two dialogs it is shorter.
+const DIALOG_GONE_AFTER: Duration = Duration::from_secs(1);
+/// What waits for longer has been forgotten by everybody else.
+const ITEM_DAYS: i64 = 1;
+const TURN_DAYS: i64 = 7;
+const DAY_MS: i64 = 86_400_000;
+/// So many sessions' turns are known at most.
+const MAX_TURNS: usize = 4096;
+
+/// A turn that runs, or ran last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The prompt's beginning.
+    pub task: String,
+    /// When it began.
+    pub started: UnixMs,
+    /// The how manieth it is, where the version gives prompts no ids.
+    pub count: u64,
+}
+
+/// A notice, and where it may go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Letter {
+    /// What is told.
+    pub notice: Notice,
+    /// The first one that works.
+    pub routes: Vec<String>,
+}
+
+/// What the attendant is made of.
+#[derive(Debug)]
+pub struct Setting<T> {
+    /// When what is told.
+    pub rules: Rules,
+    /// Sessions that others run count, too.
+    pub all_sessions: bool,
+    /// Log what begins and ends.
+    pub debug: bool,
+    /// What was kept.
+    pub kept: Kept,
+    /// Where it is kept; `None`: it can't be.
+    pub book: Option<Arc<Mutex<Book>>>,
+    /// The pane.
+    pub terminal: Arc<T>,
+    /// The agent in it.
+    pub agent: watch::Receiver<Option<AgentNow>>,
+    /// The ways to people.
+    pub notifier: Notifier,
+    /// Tells the time.
+    pub clock: Clock,
+    /// Ends it.
+    pub shutdown: CancellationToken,
+}
+
+/// The task.
+#[derive(Debug)]
+pub struct Attendant<T> {
+    setting: Setting<T>,
+    ears: Ears,
+    heard: mpsc::Receiver<Heard>,
+    engine: Attention,
+    texts: BTreeMap<Key, Text>,
+    turns: BTreeMap<SessionId, Turn>,
+    file: watch::Sender<FileState>,
+    own: Option<SessionId>,
+    dialog_gone_at: Option<Instant>,
+    page: Page,
+    /// Counts changes, for whoever watches.
+    changed: watch::Sender<u64>,
+    tasks: TaskTracker,
+}
+
+impl<T: Terminal> Attendant<T> {
+    /// Goes on with what was kept.
+    pub fn new(mut setting: Setting<T>, ears: Ears, heard: mpsc::Receiver<Heard>) -> Self {
+        let now = setting.clock.now();
+        let mut kept = std::mem::take(&mut setting.kept);
+        kept.items.retain(|(row, _)| now.wall.0 - row.began.0 < ITEM_DAYS * DAY_MS);
+        kept.turns.retain(|(_, turn)| now.wall.0 - turn.started.0 < TURN_DAYS * DAY_MS);
+        let (rows, texts): (Vec<_>, Vec<_>) =
+            kept.items.into_iter().map(|(row, text)| (row.clone(), (row.key, text))).unzip();
+        let engine = Attention::new(setting.rules.clone(), rows, kept.mutes, now);
+        let attendant = Self {
+            setting,
+            ears,
+            heard,
+            engine,
+            texts: texts.into_iter().collect(),
+            turns: kept.turns.into_iter().collect(),
+            file: watch::channel(FileState::Absent).0,
+            own: None,
+            dialog_gone_at: None,
+            page: Page::default(),
+            changed: watch::channel(0).0,
+            tasks: TaskTracker::new(),
+        };
+        kept.letters.into_iter().for_each(|(number, letter)| attendant.send(Some(number), letter));
+        attendant
+    }
+
+    /// Says when something changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Runs until shutdown. Notices on their way then are sent by the next daemon.
+    pub async fn run(mut self) {
+        loop {
+            let deadline = self.engine.next_deadline().map(|at| self.setting.clock.instant_of(at));
+            tokio::select! {
+                biased;
+                () = self.setting.shutdown.cancelled() => break,
+                Some(heard) = self.heard.recv() => self.hear(heard),
+                () = until(deadline) => self.engine.deadline(self.setting.clock.now()),
+                () = until(self.dialog_gone_at) => self.dialog_gone(),
+            }
+            self.follow_orders().await;
+        }
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Hook { session, own, fact } if own || self.setting.all_sessions => {
+                if own {
+                    self.own = Some(session.clone());
+                }
+                self.fact(session, fact);
+            }
+            Heard::Hook { .. } => {}
+            Heard::File(state) => self.file_says(state),
+            Heard::AgentGone => self.agent_gone(),
+            Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
+            Heard::Unstuck(kinds) => self.unstuck(kinds),
+            Heard::Answered(key, answer) => self.engine.answered(&key, answer, self.setting.clock.now()),
+            Heard::Mute(mute) => self.engine.mute(mute, self.setting.clock.now()),
+            Heard::Asked(answer) => drop(answer.send(self.standing())),
+        }
+    }
+
+    fn fact(&mut self, session: SessionId, fact: Fact) {
+        let all = Selection::session(Source::Claude, session.clone());
+        match fact {
+            Fact::Prompted { task, by_human } => self.prompted(session, task, by_human),
+            Fact::Stopped { prompt, background } => self.stopped(session, prompt, background),
+            Fact::Failed { prompt, error } => {
+                self.end_dialogs(&session);
+                let subject = self.turn_of(&session, prompt);
+                self.began(session, Kind::Failure, subject, Text::about(Kind::Failure, &error));
+            }
+            Fact::Dialog { kind, subject, what } => {
+                self.began(session, kind, subject, Text::about(kind, &what));
+            }
+            Fact::Answered => self.engine.ended(&all.kind(Kind::Question)),
+            Fact::SubagentStopped { agent } => {
+                let text = Text::about(Kind::SubagentReply, &agent);
+                self.began(session, Kind::SubagentReply, agent, text);
+            }
+            Fact::Ended => {
+                self.engine.ended(&all);
+                self.turns.remove(&session);
+                self.page.turns.push((session, None));
+            }
+        }
+    }
+
+    fn prompted(&mut self, session: SessionId, task: Option<String>, by_human: bool) {
+        if by_human {
+            self.engine.human_active(Source::Claude, &session);
+        }
+        for kind in Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Message | Kind::Stuck)) {
+            self.engine.ended(&Selection::session(Source::Claude, session.clone()).kind(kind));
+        }
+        let now = self.setting.clock.now().wall;
+        let before = self.turns.get(&session);
+        let count = before.map_or(1, |turn| turn.count + 1);
+        // What Claude Code writes by itself goes on with somebody's task.
+        let turn = match (task, before) {
+            (Some(task), _) => Turn { task, started: now, count },
+            (None, Some(before)) => Turn { count, ..before.clone() },
+            (None, None) => Turn { task: "(background task)".to_owned(), started: now, count },
+        };
+        self.page.turns.push((session.clone(), Some(turn.clone())));
+        self.turns.insert(session, turn);
+        self.forget_oldest_turn();
+    }
+
+    fn forget_oldest_turn(&mut self) {
+        if self.turns.len() > MAX_TURNS
+            && let Some(oldest) =
+                self.turns.iter().min_by_key(|(_, turn)| turn.started).map(|(session, _)| session.clone())
+        {
+            self.turns.remove(&oldest);
+            self.page.turns.push((oldest, None));
+        }
+    }
+
+    /// While a background task runs, a turn of its own will follow: nobody is waited for.
+    fn stopped(&mut self, session: SessionId, prompt: Option<String>, background: usize) {
+        if background > 0 {
+            return;
+        }
+        self.end_dialogs(&session);
+        let now = self.setting.clock.now().wall;
+        let subject = self.turn_of(&session, prompt);
+        let turn = self.turns.get(&session);
+        let (task, started) =
+            turn.map_or(("(unknown)".to_owned(), now), |turn| (turn.task.clone(), turn.started));
+        let seconds = u64::try_from((now.0 - started.0) / 1000).unwrap_or(0);
+        self.began(session, Kind::Reply, subject, Text::Silence { task, started, seconds });
+    }
+
+    fn turn_of(&self, session: &SessionId, prompt: Option<String>) -> String {
+        let count = self.turns.get(session).map_or(0, |turn| turn.count);
+        prompt.unwrap_or_else(|| format!("turn {count}"))
+    }
+
+    fn end_dialogs(&mut self, session: &SessionId) {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_dialog()) {
+            self.engine.ended(&Selection::session(Source::Claude, session.clone()).kind(kind));
+        }
+    }
+
+    fn began(&mut self, session: SessionId, kind: Kind, subject: String, text: Text) {
+        let key = Key { source: Source::Claude, session, kind, subject };
+        self.keep_text(key, text);
+    }
+
+    fn keep_text(&mut self, key: Key, text: Text) {
+        self.note("attention.began", &key);
+        self.texts.insert(key.clone(), text);
+        self.engine.began(key.clone(), self.setting.clock.now());
+        if !self.engine.holds(&key) {
+            self.texts.remove(&key);
+        }
+    }
+
+    fn file_says(&mut self, state: FileState) {
+        let is_open = |state: &FileState| matches!(state, FileState::Waiting(_));
+        let was_open = is_open(&self.file.borrow());
+        match (was_open, is_open(&state)) {
+            (true, false) if state != FileState::Absent => {
+                self.dialog_gone_at = Some(Instant::now() + DIALOG_GONE_AFTER);
+            }
+            (_, true) => self.dialog_gone_at = None,
+            _ => {}
+        }
+        self.file.send_replace(state);
+    }
+
+    fn dialog_gone(&mut self) {
+        self.dialog_gone_at = None;
+        if let Some(own) = self.own_session() {
+            self.end_dialogs(&own);
+        }
+    }
+
+    /// What the session waited for, it waits for no more; why it went is told by itself.
+    fn agent_gone(&mut self) {
+        self.file.send_replace(FileState::Absent);
+        let Some(own) = self.own_session() else { return };
+        for kind in [Kind::Reply, Kind::Permission, Kind::Question, Kind::SubagentReply] {
+            self.engine.ended(&Selection::session(Source::Claude, own.clone()).kind(kind));
+        }
+    }
+
+    fn own_session(&self) -> Option<SessionId> {
+        let bound = self.setting.agent.borrow().as_ref().and_then(|agent| agent.session.clone());
+        self.own.clone().or(bound)
+    }
+
+    fn alert(&mut self, alert: AlertKind, session: Option<SessionId>, message: &str) {
+        let kind = if alert == AlertKind::Degraded { Kind::Failure } else { Kind::Stuck };
+        let session = session.or_else(|| self.own_session()).unwrap_or_else(|| SessionId::new("ccmux"));
+        let text = Text::Plain { title: title_of(alert).to_owned(), body: message.to_owned() };
+        self.keep_text(Key { source: Source::Ccmux, session, kind, subject: alert.word().to_owned() }, text);
+    }
+
+    fn unstuck(&mut self, kinds: &[AlertKind]) {
+        let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+        let ours = self.texts.keys().filter(|key| key.source == Source::Ccmux);
+        let over: Vec<Key> = ours.filter(|key| words.contains(&key.subject.as_str())).cloned().collect();
+        for Key { source, session, kind, subject } in over {
+            self.engine.ended(&Selection { source, session, kind: Some(kind), subject: Some(subject) });
+        }
+    }
+
+    /// Everything that the engine ordered is kept at once; what is to be told goes on its way only afterwards.
+    async fn follow_orders(&mut self) {
+        while let Some(effect) = self.engine.next_effect() {
+            self.follow(effect);
+        }
+        if self.page.is_empty() {
+            return;
+        }
+        self.changed.send_modify(|count| *count += 1);
+        let page = std::mem::take(&mut self.page);
+        let (letters, numbers) = self.write(page).await;
+        for (place, letter) in letters.into_iter().enumerate() {
+            self.send(numbers.get(place).copied(), letter);
+        }
+    }
+
+    fn follow(&mut self, effect: Effect) {
+        match effect {
+            Effect::Ask { key } => self.look(key),
+            Effect::Notice { key, routes, waited_ms, .. } => {
+                let now = self.setting.clock.now();
+                if let Some(text) = self.texts.get(&key) {
+                    let notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
+                    self.page.letters.push(Letter { notice, routes });
+                }
+            }
+            Effect::Keep(row) => {
+                if let Some(text) = self.texts.get(&row.key) {
+                    self.page.keep.push((row, text.clone()));
+                }
+            }
+            Effect::Forget(key) => {
+                self.note("attention.ended", &key);
+                self.texts.remove(&key);
+                self.page.keep.retain(|(row, _)| row.key != key);
+                self.page.forget.push(key);
+            }
+            Effect::KeepMutes(mutes) => self.page.mutes = Some(mutes),
+        }
+    }
+
+    fn note(&self, event: &'static str, key: &Key) {
+        let (session, kind) = (&key.session, key.kind.word());
+        match self.setting.debug {
+            true => tracing::info!(event = event, %session, kind),
+            false => tracing::debug!(event = event, %session, kind),
+        }
+    }
+
+    /// Forgotten and begun again on the same page: what is kept is written last.
+    async fn write(&self, mut page: Page) -> (Vec<Letter>, Vec<i64>) {
+        page.forget.retain(|key| !page.keep.iter().any(|(row, _)| row.key == *key));
+        let letters = page.letters.clone();
+        let Some(book) = self.setting.book.clone() else { return (letters, Vec::new()) };
+        let write = move || book.lock().unwrap_or_else(PoisonError::into_inner).write(&page);
+        match tokio::task::spawn_blocking(write).await {
+            Ok(Ok(numbers)) => (letters, numbers),
+            Ok(Err(error)) => {
+                tracing::error!(event = "attention.not_kept", %error);
+                (letters, Vec::new())
+            }
+            Err(_) => (letters, Vec::new()),
+        }
+    }
+
+    /// Whether somebody pressed a key, and whether the dialog is still there: known of our own pane only.
+    fn look(&self, key: Key) {
+        let is_own = self.own_session().as_ref() == Some(&key.session);
+        let (terminal, file) = (Arc::clone(&self.setting.terminal), self.file.subscribe());
+        let ears = self.ears.clone();
+        self.tasks.spawn(async move {
+            let mut answer = Answer::default();
+            if is_own {
+                answer.gone = key.kind.is_dialog() && !is_open(file).await;
+                answer.active_at = terminal.last_typed().await.ok().flatten();
+            }
+            ears.tell(Heard::Answered(key, answer));
+        });
+    }
+
+    fn send(&self, number: Option<i64>, letter: Letter) {
+        let (notifier, shutdown, book) =
+            (self.setting.notifier.clone(), self.setting.shutdown.clone(), self.setting.book.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                _ = notifier.deliver(&letter.notice, &letter.routes) => {}
+            }
+            let (Some(number), Some(book)) = (number, book) else { return };
+            let cross_out = move || book.lock().unwrap_or_else(PoisonError::into_inner).arrived(number);
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(cross_out).await {
+                tracing::error!(event = "attention.not_kept", %error);
+            }
+        });
+    }
+
+    fn standing(&self) -> Standing {
+        let now = self.setting.clock.now();
+        let mut items: Vec<WaitingItem> = self
+            .engine
+            .waiting(now)
+            .into_iter()
+            .map(|waiting| WaitingItem {
+                kind: waiting.key.kind.word().to_owned(),
+                session: waiting.key.session.to_string(),
+                since_ms: waiting.began.0,
+                told: waiting.told,
+                next_in_ms: waiting.next_in_ms,
+                muted: waiting.muted,
+                what: self.texts.get(&waiting.key).map(Text::line).unwrap_or_default(),
+            })
+            .collect();
+        items.sort_by_key(|item| item.since_ms);
+        let mutes = self.engine.mutes(now).into_iter().map(|Mute { what, until }| MutedUntil {
+            what: match what {
+                Muted::Session(session) => session.to_string(),
+                Muted::Kind(kind) => kind.word().to_owned(),
+            },
+            until_ms: until.0,
+        });
+        Standing { items, mutes: mutes.collect() }
+    }
+}
+
+fn title_of(alert: AlertKind) -> &'static str {
+    match alert {
+        AlertKind::Degraded => "ccmux - The Agent Keeps Ending",
+        AlertKind::UnknownScreen => "ccmux - Unknown Screen",
+        AlertKind::Uncertain => "ccmux - Delivery Uncertain",
+        AlertKind::Failed => "ccmux - Message Failed",
+        _ => "ccmux - Messages Are Stuck",
+    }
+}
+
+/// Without a state file nobody knows, and it counts as open.
+async fn is_open(mut file: watch::Receiver<FileState>) -> bool {
+    let open = file.wait_for(|state| matches!(state, FileState::Waiting(_) | FileState::Absent));
+    timeout(FILE_FOLLOWS_WITHIN, open).await.is_ok()
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,189 @@
+//! `attention.db`: items with their texts, turns that run, mutes, and notices on their way. One transaction keeps what
+//! the engine ordered at once, notices included, so that a restart neither repeats nor forgets.
+//!
+//! Blocking; it doesn't know what a row means.
+
+use std::path::{Path, PathBuf};
+
+use ccmux_policy::attention::{Key, Mute, Row};
+use ccmux_wire::id::SessionId;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::attendant::{Letter, Turn};
+use super::words::Text;
+use crate::clock::unix_ms;
+use crate::database_file::{is_damage, move_aside};
+
+/// Its name in the state directory.
+pub const FILE_NAME: &str = "attention.db";
+
+const SCHEMA: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = NORMAL;
+    CREATE TABLE IF NOT EXISTS item (key TEXT PRIMARY KEY, row TEXT NOT NULL, text TEXT NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS turn (session TEXT PRIMARY KEY, turn TEXT NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS mute (mute TEXT NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS letter (id INTEGER PRIMARY KEY AUTOINCREMENT, letter TEXT NOT NULL) STRICT;
+";
+
+/// Why it can't be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}")]
+pub struct BookError {
+    /// The file.
+    pub path: PathBuf,
+    /// What SQLite said.
+    pub source: rusqlite::Error,
+}
+
+/// What was kept.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Items with their texts.
+    pub items: Vec<(Row, Text)>,
+    /// Turns that ran.
+    pub turns: Vec<(SessionId, Turn)>,
+    /// Mutes.
+    pub mutes: Vec<Mute>,
+    /// Notices that were on their way.
+    pub letters: Vec<(i64, Letter)>,
+}
+
+/// What is to be kept together.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// Items that are new or stand elsewhere.
+    pub keep: Vec<(Row, Text)>,
+    /// Items that are over.
+    pub forget: Vec<Key>,
+    /// Turns that began, and sessions that have none any more.
+    pub turns: Vec<(SessionId, Option<Turn>)>,
+    /// All mutes.
+    pub mutes: Option<Vec<Mute>>,
+    /// Notices that go on their way.
+    pub letters: Vec<Letter>,
+}
+
+impl Page {
+    /// Nothing is on it.
+    pub fn is_empty(&self) -> bool {
+        self.keep.is_empty()
+            && self.forget.is_empty()
+            && self.turns.is_empty()
+            && self.mutes.is_none()
+            && self.letters.is_empty()
+    }
+}
+
+/// The database.
+#[derive(Debug)]
+pub struct Book(Connection);
+
+impl Book {
+    /// Opens it; a damaged one is moved aside, since nothing in it is worth a daemon that does not start.
+    ///
+    /// # Errors
+    /// If there can be none.
+    pub fn open(state_dir: &Path) -> Result<(Self, Kept), BookError> {
+        let path = state_dir.join(FILE_NAME);
+        let opened = Self::try_open(&path).or_else(|error| {
+            let aside = is_damage(&error).then(|| move_aside(&path, unix_ms().0 / 1000).ok()).flatten();
+            let Some(aside) = aside else { return Err(error) };
+            tracing::warn!(event = "attention.moved_aside", to = %aside.display());
+            Self::try_open(&path)
+        });
+        opened.map_err(|source| BookError { path, source })
+    }
+
+    fn try_open(path: &Path) -> rusqlite::Result<(Self, Kept)> {
+        let database = Connection::open(path)?;
+        database.execute_batch(SCHEMA)?;
+        let kept = Kept {
+            items: rows(&database, "SELECT row, text FROM item ORDER BY key", |row| {
+                Ok(Some((json(row, 0)?, json(row, 1)?)).and_then(both))
+            })?,
+            turns: rows(&database, "SELECT session, turn FROM turn", |row| {
+                Ok(json::<Turn>(row, 1)?
+                    .map(|turn| (row.get::<_, String>(0), turn))
+                    .and_then(|(session, turn)| Some((SessionId::new(session.ok()?), turn))))
+            })?,
+            mutes: rows(&database, "SELECT mute FROM mute", |row| json(row, 0))?,
+            letters: rows(&database, "SELECT id, letter FROM letter ORDER BY id", |row| {
+                let id = row.get(0)?;
+                Ok(json(row, 1)?.map(|letter| (id, letter)))
+            })?,
+        };
+        Ok((Self(database), kept))
+    }
+
+    /// Keeps a page, wholly or not at all. Returns the letters' numbers.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub fn write(&mut self, page: &Page) -> rusqlite::Result<Vec<i64>> {
+        let change = self.0.transaction()?;
+        for (row, text) in &page.keep {
+            let put = "INSERT OR REPLACE INTO item (key, row, text) VALUES (?1, ?2, ?3)";
+            change.execute(put, params![written(&row.key), written(row), written(text)])?;
+        }
+        for key in &page.forget {
+            change.execute("DELETE FROM item WHERE key = ?1", [written(key)])?;
+        }
+        for (session, turn) in &page.turns {
+            match turn {
+                Some(turn) => change.execute(
+                    "INSERT OR REPLACE INTO turn (session, turn) VALUES (?1, ?2)",
+                    params![session.as_str(), written(turn)],
+                )?,
+                None => change.execute("DELETE FROM turn WHERE session = ?1", [session.as_str()])?,
+            };
+        }
+        if let Some(mutes) = &page.mutes {
+            change.execute("DELETE FROM mute", [])?;
+            for mute in mutes {
+                change.execute("INSERT INTO mute (mute) VALUES (?1)", [written(mute)])?;
+            }
+        }
+        let mut numbers = Vec::new();
+        for letter in &page.letters {
+            change.execute("INSERT INTO letter (letter) VALUES (?1)", [written(letter)])?;
+            numbers.push(change.last_insert_rowid());
+        }
+        change.commit()?;
+        Ok(numbers)
+    }
+
+    /// A notice has arrived, or never will.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub fn arrived(&mut self, letter: i64) -> rusqlite::Result<()> {
+        self.0.execute("DELETE FROM letter WHERE id = ?1", [letter]).map(drop)
+    }
+}
+
+fn written(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// What another version wrote in another form is left out.
+fn json<T: DeserializeOwned>(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    let text: String = row.get(column)?;
+    Ok(serde_json::from_str(&text).ok())
+}
+
+fn both<A, B>((a, b): (Option<A>, Option<B>)) -> Option<(A, B)> {
+    a.zip(b)
+}
+
+fn rows<T>(
+    database: &Connection,
+    query: &str,
+    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<Option<T>>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut statement = database.prepare(query)?;
+    let found = statement.query_map([], |row| read(row))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(found.into_iter().flatten().collect())
+}

@@ -1,0 +1,118 @@
+//! Who is waited for: hears of hooks, dialogs and alerts, asks the policy's engine, and has people told.
+//!
+//! ```text
+//! hooks, state file, alerts ─► Ears ─► Attendant ─► policy's Attention ─► attention.db, then routes
+//!                                         └ asked: pane's last key, state file ◄┘
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`fact`] | a hook's frame → what it means for whoever waits |
+//! | [`words`] | the texts of notices |
+//! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
+//! | [`attendant`] | the task |
+//!
+//! Whoever has something to tell holds [`Ears`] and never waits. The engine never sees a text; they are kept beside it,
+//! by the item's key.
+
+pub mod attendant;
+pub mod book;
+pub mod fact;
+pub mod words;
+
+use ccmux_policy::attention::{Answer, Key, Mute};
+use ccmux_policy::event::FileState;
+use ccmux_policy::screen::ScreenClass;
+use ccmux_policy::{AlertKind, Effect, Event};
+use ccmux_wire::attention::Standing;
+use ccmux_wire::id::SessionId;
+use tokio::sync::{mpsc, oneshot};
+
+pub use attendant::Attendant;
+use fact::Fact;
+
+/// So much may wait for the attendant; what comes then is lost, and said so.
+const QUEUE: usize = 4096;
+
+/// What the attendant hears.
+#[derive(Debug)]
+pub enum Heard {
+    /// A hook of a session.
+    Hook {
+        /// Which.
+        session: SessionId,
+        /// The one in our pane.
+        own: bool,
+        /// What it means.
+        fact: Fact,
+    },
+    /// The agent's state file changed.
+    File(FileState),
+    /// The agent's process is gone.
+    AgentGone,
+    /// Something people should know.
+    Alert {
+        /// What kind.
+        kind: AlertKind,
+        /// Whose.
+        session: Option<SessionId>,
+        /// A sentence.
+        message: String,
+    },
+    /// Messages go in again, or the screen is understood again.
+    Unstuck(&'static [AlertKind]),
+    /// A look that the engine asked for.
+    Answered(Key, Answer),
+    /// Somebody wants no notices for a while.
+    Mute(Mute),
+    /// Somebody asks what waits.
+    Asked(oneshot::Sender<Standing>),
+}
+
+/// Where the attendant is told. Clones lead to the same one.
+#[derive(Debug, Clone)]
+pub struct Ears(mpsc::Sender<Heard>);
+
+impl Ears {
+    /// A way to tell, and where it is heard.
+    pub fn new() -> (Self, mpsc::Receiver<Heard>) {
+        let (ears, heard) = mpsc::channel(QUEUE);
+        (Self(ears), heard)
+    }
+
+    /// Never waits.
+    pub fn tell(&self, heard: Heard) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(heard) {
+            tracing::error!(event = "attention.dropped");
+        }
+    }
+
+    /// What an event of the loop means for whoever waits.
+    pub fn event(&self, event: &Event) {
+        match event {
+            Event::StateFileRead { state } => self.tell(Heard::File(state.clone())),
+            Event::AgentExited { .. } | Event::AgentMissing { .. } => self.tell(Heard::AgentGone),
+            Event::ScreenSeen { seen, .. } if seen.class != ScreenClass::Unknown => {
+                self.tell(Heard::Unstuck(&[AlertKind::UnknownScreen]));
+            }
+            _ => {}
+        }
+    }
+
+    /// The same of an order.
+    pub fn effect(&self, effect: &Effect) {
+        use AlertKind::{Degraded, Failed, Stuck, Uncertain, UnknownScreen};
+        match effect {
+            Effect::Alert {
+                kind: kind @ (Degraded | Failed | Stuck | Uncertain | UnknownScreen),
+                session,
+                message,
+                ..
+            } => {
+                self.tell(Heard::Alert { kind: *kind, session: session.clone(), message: message.clone() });
+            }
+            Effect::RecordDelivered { .. } => self.tell(Heard::Unstuck(&[Stuck, Uncertain, Failed])),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The closed list of ways to a person.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ccmux_wire::channel::ChannelName;
+
+use super::Notice;
+use super::program::{ProgramError, run};
+use super::webhook::{Webhook, WebhookError};
+use crate::clock::unix_ms;
+use crate::inbox::{AcceptError, Inbox, NewMessage};
+use crate::outlet::{OutletError, Outlets};
+use crate::settings::{RouteSettings, expand};
+
+/// What speaks, by platform; the first one that is there.
+const SPEAKERS: [&[&str]; 3] = [&["spd-say", "--wait"], &["espeak-ng"], &["say"]];
+/// What plays a file.
+const PLAYERS: [&[&str]; 3] = [&["paplay"], &["aplay", "-q"], &["afplay"]];
+
+/// A way to a person.
+#[derive(Debug, Clone)]
+pub enum Route {
+    /// A program gets the notice as one JSON line on stdin.
+    Command(Vec<String>),
+    /// An HTTP POST.
+    Webhook(Webhook),
+    /// A spoken word, or a file.
+    Sound(Option<String>),
+    /// An `out.` FIFO.
+    Channel(String),
+    /// Claude's inbox.
+    Claude(ChannelName),
+}
+
+/// What some routes need of the daemon.
+#[derive(Debug, Clone)]
+pub struct Ways {
+    /// `out.` FIFOs.
+    pub outlets: Outlets,
+    /// Messages to Claude.
+    pub inbox: Inbox,
+}
+
+/// Why a notice did not go that way. No text of it, and no secret, is in here.
+#[derive(Debug, thiserror::Error)]
+pub enum RouteError {
+    /// The name is nobody's.
+    #[error("there is no route {name:?}: add [routes.{name}] (there are: {known})")]
+    Unknown {
+        /// As given.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// It hangs.
+    #[error("it was not done within {seconds} s")]
+    Late {
+        /// The limit.
+        seconds: u64,
+    },
+    /// A program.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// Nothing on this machine makes a sound.
+    #[error("no program that makes sounds: install one of {0}")]
+    NoSound(String),
+    /// HTTP.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
+    /// A FIFO.
+    #[error(transparent)]
+    Channel(#[from] OutletError),
+    /// The inbox.
+    #[error("the inbox does not take it: {0}")]
+    Inbox(#[from] AcceptError),
+}
+
+impl RouteError {
+    /// Another try may do better.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unknown { .. } | Self::NoSound(_) | Self::Program(ProgramError::NotStarted { .. }) => false,
+            Self::Webhook(error) => error.may_pass(),
+            Self::Late { .. } | Self::Program(_) | Self::Channel(_) | Self::Inbox(_) => true,
+        }
+    }
+}
+
+impl Route {
+    /// The routes of the settings.
+    pub fn all(settings: &BTreeMap<String, RouteSettings>, home: &Path) -> BTreeMap<String, Route> {
+        settings.iter().filter_map(|(name, route)| Some((name.clone(), Self::of(route, home)?))).collect()
+    }
+
+    /// `None`: a name that the settings' check refused.
+    fn of(settings: &RouteSettings, home: &Path) -> Option<Self> {
+        let expanded = |path: &str| expand(path, home).display().to_string();
+        Some(match settings {
+            RouteSettings::Command { argv } => {
+                let (program, arguments) = argv.split_first()?;
+                Self::Command([vec![expanded(program)], arguments.to_vec()].concat())
+            }
+            RouteSettings::Webhook(hook) => Self::Webhook(Webhook::new(hook.clone(), home)),
+            RouteSettings::Sound { file } => Self::Sound(file.as_deref().map(expanded)),
+            RouteSettings::Channel { channel } => Self::Channel(channel.clone()),
+            RouteSettings::Claude { channel } => Self::Claude(channel.parse().ok()?),
+        })
+    }
+
+    /// Tells it that way, once.
+    pub(super) async fn tell(&self, notice: &Notice, ways: &Ways) -> Result<(), RouteError> {
+        match self {
+            Self::Command(argv) => Ok(run(argv, json_line(notice)).await?),
+            Self::Webhook(hook) => Ok(hook.post(notice).await?),
+            Self::Sound(None) => first_of(&SPEAKERS, spoken(&notice.kind)).await,
+            Self::Sound(Some(file)) => first_of(&PLAYERS, file).await,
+            Self::Channel(channel) => Ok(ways.outlets.send(channel, text(notice)).await?),
+            Self::Claude(channel) => claude(channel, notice, &ways.inbox).await,
+        }
+    }
+}
+
+fn json_line(notice: &Notice) -> Vec<u8> {
+    let mut line = serde_json::to_vec(notice).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+fn text(notice: &Notice) -> String {
+    format!("{}\n{}", notice.title, notice.body)
+}
+
+/// The word that is spoken: never a text that came from outside.
+fn spoken(kind: &str) -> &'static str {
+    match kind {
+        "reply" | "subagent_reply" => "task complete",
+        "permission" | "question" => "needs input",
+        _ => "info",
+    }
+}
+
+async fn first_of(programs: &[&[&str]], last: &str) -> Result<(), RouteError> {
+    for program in programs {
+        let argv: Vec<String> = program.iter().chain([&last]).map(|word| (*word).to_owned()).collect();
+        match run(&argv, Vec::new()).await {
+            Err(ProgramError::NotStarted { .. }) => {}
+            ran => return Ok(ran?),
+        }
+    }
+    let names: Vec<&str> = programs.iter().filter_map(|program| program.first().copied()).collect();
+    Err(RouteError::NoSound(names.join(", ")))
+}
+
+async fn claude(channel: &ChannelName, notice: &Notice, inbox: &Inbox) -> Result<(), RouteError> {
+    let message = NewMessage {
+        channel: channel.clone(),
+        shown: channel.to_string(),
+        content: text(notice),
+        id: None,
+        meta: None,
+        ts_ms: unix_ms().0,
+    };
+    inbox.accept(message).await?;
+    Ok(())
+}

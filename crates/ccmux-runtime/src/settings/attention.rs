@@ -1,0 +1,341 @@
+//! `[attention]`, `[attention.KIND]` and `[routes.NAME]`: whom to tell what, when, and how.
+//!
+//! ```toml
+//! [routes.phone]
+//! type = "webhook"
+//! url_file = "~/.config/ccmux/phone-url"
+//!
+//! [attention]
+//! routes = ["phone"]
+//! ```
+//!
+//! Secrets stand in files and variables that are named here, so that nobody finds them in a settings file that is shown
+//! around. Times are seconds.
+
+use std::collections::BTreeMap;
+
+use ccmux_policy::attention::{Kind, QuietHours, Rule, Rules, Step};
+use serde::{Deserialize, Serialize};
+
+use super::{SettingsError, millis};
+
+/// `[attention]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttentionSettings {
+    /// Tell people at all.
+    pub enabled: bool,
+    /// Log what begins and ends to wait.
+    pub debug: bool,
+    /// `owned`, `all`.
+    pub sessions: String,
+    /// For kinds without routes of their own.
+    pub routes: Vec<String>,
+    /// A notice waits for whoever looks at the pane.
+    pub suppress_when_focused: bool,
+    /// So long after a key press somebody looks at it.
+    pub focus_window: f64,
+    /// The same thing is told once within that time.
+    pub dedup_window: f64,
+    /// `HH:MM-HH:MM`, or empty.
+    pub quiet_hours: String,
+    /// The silence reminder.
+    pub reply: KindSettings,
+    /// Claude asks for permission.
+    pub permission: KindSettings,
+    /// Claude asks something.
+    pub question: KindSettings,
+    /// A sub-agent is done.
+    pub subagent_reply: KindSettings,
+    /// A turn failed.
+    pub failure: KindSettings,
+    /// Messages can't go in.
+    pub stuck: KindSettings,
+    /// Somebody sent a message.
+    pub message: KindSettings,
+}
+
+/// `[attention.KIND]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindSettings {
+    /// Seconds before the first notice.
+    pub after: f64,
+    /// Where to.
+    pub routes: Vec<String>,
+    /// Further notices.
+    pub steps: Vec<StepSettings>,
+    /// Seconds after a notice before the next of the kind.
+    pub cooldown: f64,
+}
+
+/// A further notice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepSettings {
+    /// Seconds since it began to wait.
+    pub after: f64,
+    /// Where to.
+    pub routes: Vec<String>,
+}
+
+impl KindSettings {
+    fn after(seconds: f64) -> Self {
+        Self { after: seconds, routes: Vec::new(), steps: Vec::new(), cooldown: 0.0 }
+    }
+}
+
+impl Default for AttentionSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            debug: false,
+            sessions: "owned".into(),
+            routes: Vec::new(),
+            suppress_when_focused: false,
+            focus_window: 10.0,
+            dedup_window: 2.0,
+            quiet_hours: String::new(),
+            reply: KindSettings { cooldown: 15.0, ..KindSettings::after(15.0) },
+            permission: KindSettings::after(1.0),
+            question: KindSettings::after(1.0),
+            subagent_reply: KindSettings { cooldown: 15.0, ..KindSettings::after(0.0) },
+            failure: KindSettings::after(0.0),
+            stuck: KindSettings::after(60.0),
+            message: KindSettings::after(0.0),
+        }
+    }
+}
+
+impl AttentionSettings {
+    /// Each kind with its settings.
+    pub fn kinds(&self) -> [(Kind, &KindSettings); 7] {
+        [
+            (Kind::Reply, &self.reply),
+            (Kind::Permission, &self.permission),
+            (Kind::Question, &self.question),
+            (Kind::SubagentReply, &self.subagent_reply),
+            (Kind::Failure, &self.failure),
+            (Kind::Stuck, &self.stuck),
+            (Kind::Message, &self.message),
+        ]
+    }
+
+    /// The same as numbers.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            kinds: self.kinds().map(|(kind, settings)| self.rule(kind, settings)),
+            dedup_ms: millis(self.dedup_window),
+            focus_ms: if self.suppress_when_focused { millis(self.focus_window) } else { 0 },
+            quiet: quiet_hours(&self.quiet_hours).ok().flatten(),
+        }
+    }
+
+    fn rule(&self, kind: Kind, settings: &KindSettings) -> Rule {
+        let own = !settings.routes.is_empty() || !settings.steps.is_empty();
+        if !self.enabled || (kind == Kind::SubagentReply && !own) {
+            return Rule::default();
+        }
+        let routes = if own { &settings.routes } else { &self.routes };
+        let first = Step { after_ms: millis(settings.after), routes: routes.clone() };
+        let further = settings.steps.iter();
+        let further = further.map(|step| Step { after_ms: millis(step.after), routes: step.routes.clone() });
+        let mut steps: Vec<Step> = std::iter::once(first).chain(further).collect();
+        steps.sort_by_key(|step| step.after_ms);
+        Rule { steps, cooldown_ms: millis(settings.cooldown) }
+    }
+
+    pub(super) fn check(&self, routes: &BTreeMap<String, RouteSettings>) -> Result<(), SettingsError> {
+        let bad =
+            |key: String, why: String| Err(SettingsError::Value { key: format!("attention.{key}"), why });
+        if !["owned", "all"].contains(&self.sessions.as_str()) {
+            return bad("sessions".into(), "use owned or all".into());
+        }
+        if let Err(why) = quiet_hours(&self.quiet_hours) {
+            return bad("quiet_hours".into(), why.into());
+        }
+        let windows = [("focus_window", self.focus_window), ("dedup_window", self.dedup_window)];
+        let mut seconds: Vec<(String, f64)> = windows.map(|(key, value)| (key.to_owned(), value)).to_vec();
+        let mut named: Vec<(String, &String)> =
+            self.routes.iter().map(|route| ("routes".to_owned(), route)).collect();
+        for (kind, settings) in self.kinds() {
+            let kind = kind.word();
+            seconds.push((format!("{kind}.after"), settings.after));
+            seconds.push((format!("{kind}.cooldown"), settings.cooldown));
+            named.extend(settings.routes.iter().map(|route| (format!("{kind}.routes"), route)));
+            for step in &settings.steps {
+                seconds.push((format!("{kind}.steps"), step.after));
+                named.extend(step.routes.iter().map(|route| (format!("{kind}.steps"), route)));
+            }
+        }
+        if let Some((key, _)) = seconds.into_iter().find(|(_, value)| !(0.0..=86_400.0).contains(value)) {
+            return bad(key, "give seconds from 0 to 86400".into());
+        }
+        if let Some((key, route)) = named.into_iter().find(|(_, route)| !routes.contains_key(*route)) {
+            return bad(key, format!("there is no route {route:?}: add [routes.{route}]"));
+        }
+        routes.iter().try_for_each(|(name, route)| route.check(name))
+    }
+}
+
+/// `HH:MM-HH:MM`.
+fn quiet_hours(text: &str) -> Result<Option<QuietHours>, &'static str> {
+    const FORM: &str = "give them as \"22:00-07:00\", or nothing";
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let minute = |text: &str| {
+        let (hour, minute) = text.trim().split_once(':')?;
+        let (hour, minute): (u16, u16) = (hour.parse().ok()?, minute.parse().ok()?);
+        (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+    };
+    let (from, to) = text.split_once('-').ok_or(FORM)?;
+    Ok(Some(QuietHours { from: minute(from).ok_or(FORM)?, to: minute(to).ok_or(FORM)? }))
+}
+
+/// `[routes.NAME]`: how a notice reaches a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RouteSettings {
+    /// A program that gets the notice as one JSON line on stdin.
+    Command {
+        /// The program and its arguments; no shell reads them.
+        argv: Vec<String>,
+    },
+    /// An HTTP POST.
+    Webhook(WebhookSettings),
+    /// Spoken, or a file that is played.
+    Sound {
+        /// Played in place of the spoken word.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+    },
+    /// A message in an `out.` FIFO.
+    Channel {
+        /// NAME of `out.NAME`.
+        channel: String,
+    },
+    /// A message to Claude itself, in the inbox.
+    Claude {
+        /// The channel it is shown under.
+        #[serde(default = "attention_channel")]
+        channel: String,
+    },
+}
+
+fn attention_channel() -> String {
+    "attention".to_owned()
+}
+
+/// Where a webhook is, and what it takes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// The URL, where it is no secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// A file that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_file: Option<String>,
+    /// A variable of the daemon that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_env: Option<String>,
+    /// A file that holds a token, sent as `Authorization: Bearer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<String>,
+    /// A variable of the daemon that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_env: Option<String>,
+    /// What is sent, with {title}, {body}, {kind}, {session}, {ts}; absent: the notice as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// The content's type; values are escaped for JSON unless it says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+}
+
+impl RouteSettings {
+    fn check(&self, name: &str) -> Result<(), SettingsError> {
+        let bad = |key: &str, why: &str| {
+            Err(SettingsError::Value { key: format!("routes.{name}.{key}"), why: why.to_owned() })
+        };
+        match self {
+            Self::Command { argv } if argv.is_empty() => bad("argv", "give a program"),
+            Self::Webhook(hook) => {
+                let urls = [&hook.url, &hook.url_file, &hook.url_env].into_iter().flatten().count();
+                match (urls, hook.token_file.is_some() && hook.token_env.is_some()) {
+                    (1, false) => Ok(()),
+                    (1, true) => bad("token_file", "give token_file or token_env, not both"),
+                    _ => bad("url", "give one of url, url_file, url_env"),
+                }
+            }
+            Self::Channel { channel } | Self::Claude { channel } => {
+                match channel.parse::<ccmux_wire::channel::ChannelName>() {
+                    Ok(_) => Ok(()),
+                    Err(error) => bad("channel", &error.to_string()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How config/ccmux.toml shows routes: they have no defaults.
+pub const ROUTES_IN_THE_FILE: &str = r#"
+# How notices reach people: docs/NOTIFICATIONS.md has an example of each type. There is no route by default.
+# [routes.NAME]
+# type = "command"     argv = ["/usr/bin/logger"]: gets the notice as one JSON line on stdin
+# type = "webhook"     url, url_file or url_env; token_file or token_env; template; content_type
+# type = "sound"       speaks (spd-say, espeak-ng, say), or plays file
+# type = "channel"     channel = "phone": a message in out.phone
+# type = "claude"      a message to Claude, on the channel "attention"
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_come_in_order_and_kinds_without_routes_have_the_common_ones() {
+        let step = |after, route: &str| StepSettings { after, routes: vec![route.to_owned()] };
+        let mut settings = AttentionSettings { routes: vec!["a".into()], ..AttentionSettings::default() };
+        settings.reply.routes = vec!["b".into()];
+        settings.reply.steps = vec![step(60.0, "d"), step(30.0, "c")];
+        let rules = settings.rules();
+        let told = |kind| -> Vec<(u64, Vec<String>)> {
+            rules.of(kind).steps.iter().map(|step| (step.after_ms, step.routes.clone())).collect()
+        };
+        let at = |ms, route: &str| (ms, vec![route.to_owned()]);
+        assert_eq!(told(Kind::Reply), [at(15_000, "b"), at(30_000, "c"), at(60_000, "d")]);
+        assert_eq!(told(Kind::Permission), [at(1_000, "a")]);
+        assert_eq!(told(Kind::SubagentReply), [], "off");
+        assert_eq!(rules.focus_ms, 0);
+        settings.enabled = false;
+        assert!(settings.rules().kinds.iter().all(|rule| rule.steps.is_empty()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_remedy() {
+        type Spoil = fn(&mut AttentionSettings, &mut BTreeMap<String, RouteSettings>);
+        let cases: [(&str, Spoil); 7] = [
+            ("attention.sessions", |a, _| a.sessions = "mine".into()),
+            ("attention.quiet_hours", |a, _| a.quiet_hours = "22-7".into()),
+            ("attention.stuck.after", |a, _| a.stuck.after = -1.0),
+            ("[routes.phone]", |a, _| a.reply.routes = vec!["phone".into()]),
+            ("routes.x.argv", |_, r| drop(r.insert("x".into(), RouteSettings::Command { argv: vec![] }))),
+            ("routes.x.url", |_, r| {
+                drop(r.insert("x".into(), RouteSettings::Webhook(WebhookSettings::default())))
+            }),
+            ("routes.x.channel", |_, r| {
+                drop(r.insert("x".into(), RouteSettings::Channel { channel: "a/b".into() }));
+            }),
+        ];
+        for (key, spoil) in cases {
+            let (mut settings, mut routes) = (AttentionSettings::default(), BTreeMap::new());
+            settings.check(&routes).unwrap();
+            spoil(&mut settings, &mut routes);
+            let error = settings.check(&routes).unwrap_err().to_string();
+            assert!(error.contains(key), "{key}: {error}");
+        }
+    }
+}

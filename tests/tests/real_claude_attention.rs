@@ -1,0 +1,88 @@
+//! The silence reminder on the real Claude Code CLI, on a mock of the model's API.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::time::Duration;
+
+use ccmux_tests::patience::stays_quiet;
+use ccmux_tests::{House, claude};
+use serde_json::Value;
+
+const SETTINGS: &str = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
+                        [attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 4\ncooldown = 0\n";
+
+fn ready() -> Option<House> {
+    let house = House::with_claude(&claude::or_skip()?);
+    house.write_settings(SETTINGS);
+    house.start();
+    house.wait_ready();
+    Some(house)
+}
+
+fn notices(house: &House) -> Vec<Value> {
+    let text = fs::read_to_string(house.home().join("notices")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn no_more_than(house: &House, count: usize, seconds: u64) {
+    stays_quiet(Duration::from_secs(seconds), "a notice too many", || {
+        Some(notices(house)).filter(|told| told.len() > count).map(|told| format!("{told:?}"))
+    });
+}
+
+fn wait_for(house: &House, count: usize) -> Vec<Value> {
+    house.wait_until(&format!("{count} notices"), || notices(house).len() >= count);
+    notices(house)
+}
+
+/// Acceptance G1.
+#[test]
+fn g1_one_reminder_a_silence_none_before_it_and_again_after_the_next_turn() {
+    let Some(house) = ready() else { return };
+    house.write("in.t", "say: first answer\n");
+    let told = wait_for(&house, 1);
+    assert_eq!(told[0]["title"], "Claude Code - User Input Needed");
+    let body: Vec<&str> = told[0]["body"].as_str().unwrap().lines().collect();
+    assert!(body[0].starts_with("Task: ") && body[0].ends_with("say: first answer"), "{body:?}");
+    assert!(body[1].starts_with("Started: ") && body[2].starts_with("Duration: "), "{body:?}");
+    assert_eq!(body[3..], ["Waiting for your input for 4 seconds"]);
+    no_more_than(&house, 1, 6);
+    // The daemon is another one in between, and the next prompt comes before the threshold.
+    house.send("answered", "say: second answer");
+    house.stop();
+    house.start();
+    house.wait_ready();
+    house.send("answered", "say: third answer");
+    let told = wait_for(&house, 2);
+    assert!(told[1]["body"].as_str().unwrap().contains("say: third answer"), "{told:?}");
+    house.kill9();
+    house.start();
+    no_more_than(&house, 2, 6);
+}
+
+#[test]
+fn nobody_is_waited_for_while_a_background_task_runs() {
+    let Some(house) = ready() else { return };
+    house.write("in.t", "task: say: sub-agent says hi\n");
+    let told = wait_for(&house, 1);
+    let (task, starts) = (told[0]["body"].as_str().unwrap(), house.log_events("notice.sent").len());
+    assert!(task.contains("task: say: sub-agent says hi"), "{told:?}");
+    assert_eq!(starts, 1);
+    no_more_than(&house, 1, 6);
+}
+
+/// Field fault 39.
+#[test]
+fn a_dialog_is_told_while_it_is_open_and_not_when_it_was_granted_at_once() {
+    let Some(house) = ready() else { return };
+    house.write("in.t", "ask: Which colour?\n");
+    let told = wait_for(&house, 1);
+    assert_eq!(
+        (told[0]["kind"].as_str(), told[0]["title"].as_str()),
+        (Some("question"), Some("Claude Code - Question"))
+    );
+    house.send_keys(&["Enter"]);
+    house.wait_until("the question to be forgotten", || !house.ccmux_ok(&["attention"]).contains("question"));
+    assert_eq!(notices(&house).iter().filter(|notice| notice["kind"] == "question").count(), 1);
+}
