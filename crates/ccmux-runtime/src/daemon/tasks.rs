@@ -297,7 +297,7 @@ fn tools(
         channels,
         shutdown.clone(),
     );
-    Tools { outlets, shutdown: shutdown.clone() }
+    Tools { outlets, tells_news: false }
 }
 
 /// The port is bound already: who connects before this waits a moment.

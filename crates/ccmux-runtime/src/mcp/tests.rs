@@ -201,12 +201,8 @@ pub(super) async fn served() -> Served {
     let token = door.token().unwrap().value.to_string();
     let settings = TurnsSettings { projects_dir: dir.path().join("projects"), subscriber_bytes: 1 << 20 };
     let turns = Turns::open(dir.path(), settings).unwrap().turns;
-    let router = router(
-        guard,
-        Tools { outlets, shutdown: shutdown.clone() },
-        turns.broadcast().clone(),
-        shutdown.clone(),
-    );
+    let router =
+        router(guard, Tools { outlets, tells_news: false }, turns.broadcast().clone(), shutdown.clone());
     let stop = shutdown.clone();
     let server = tokio::spawn(async move {
         let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>())
