@@ -187,6 +187,32 @@ fn all_tools() -> Vec<Tool> {
 mod tests {
     use super::*;
 
+    fn list(names: &[&str]) -> Vec<ChannelStatus> {
+        let channel = |name: &&str| ChannelStatus {
+            name: name.parse().unwrap(),
+            direction: Direction::Out,
+            state: "open".into(),
+        };
+        names.iter().map(channel).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_and_goes_within_moments_is_no_news() {
+        let (sender, receiver) = watch::channel(list(&["a"]));
+        let mut changes = ChannelChanges { list: receiver, told: list(&["a"]) };
+        sender.send_replace(list(&[]));
+        let back = async {
+            sleep(SETTLES / 2).await;
+            sender.send_replace(list(&["a"]));
+            sleep(SETTLES * 3).await;
+            sender.send_replace(list(&["a", "b"]));
+        };
+        let (_, news) = tokio::join!(back, changes.next());
+        assert_eq!(news, Some(list(&["a", "b"]).as_slice()));
+        drop(sender);
+        assert_eq!(changes.next().await, None);
+    }
+
     #[test]
     fn every_definition_is_a_tool() {
         let names: Vec<String> = all_tools().into_iter().map(|tool| tool.name.into_owned()).collect();
