@@ -14,6 +14,7 @@
 //! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
+//! | [`mcp_library`] | the official MCP client library |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
@@ -40,6 +41,7 @@ pub mod http;
 pub mod human;
 pub mod inbox;
 pub mod listening;
+pub mod mcp_library;
 pub mod metrics;
 pub mod patience;
 pub mod proof;

@@ -46,9 +46,12 @@ fn answers(house: &House) {
 /// Acceptance E1.
 #[test]
 fn e1_the_real_claude_answers_over_stdio() {
-    if let Some(house) = ready(&entry("stdio")) {
-        answers(&house);
-    }
+    let Some(house) = ready(&(entry("stdio") + "[log]\nlevel = \"debug\"\n")) else { return };
+    answers(&house);
+    house.wait_until("calls of the own session", || {
+        let calls = house.log_events("tool.called");
+        calls.len() == 2 && calls.iter().all(|call| call["own"] == true)
+    });
 }
 
 /// Acceptance E1.

@@ -48,6 +48,8 @@ impl PackageManager {
         match program {
             "nc" => self.netcat,
             "python3" if self.program == "pacman" => "python",
+            // Debian has it in a package of its own.
+            "python3" if self.program == "apt-get" => "python3-venv",
             other => other,
         }
     }
@@ -82,8 +84,15 @@ pub fn ensure_tmux() -> anyhow::Result<()> {
 /// [`Unavailable`] if something can't be had without the user.
 pub fn ensure_all() -> anyhow::Result<()> {
     ensure_tmux()?;
-    let missing: Vec<&str> = OF_TESTS.into_iter().filter(|program| !is_in_path(program)).collect();
+    let is_there = |program: &str| is_in_path(program) && (program != "python3" || makes_environments());
+    let missing: Vec<&str> = OF_TESTS.into_iter().filter(|program| !is_there(program)).collect();
     if missing.is_empty() { Ok(()) } else { install(&missing) }
+}
+
+/// Whether python3 can make the environment of the MCP client library.
+fn makes_environments() -> bool {
+    let output = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 fn unavailable(what: &str) -> anyhow::Error {
@@ -196,6 +205,8 @@ mod tests {
             lines("apt-get", Rights::Root, &tmux).unwrap(),
             ["apt-get update", "apt-get install -y tmux"]
         );
+        let python = lines("apt-get", Rights::Root, &["python3"]).unwrap();
+        assert_eq!(python[1], "apt-get install -y python3-venv");
         assert_eq!(lines("apk", Rights::Sudo, &tmux).unwrap(), ["sudo apk add tmux"]);
         assert_eq!(lines("brew", Rights::Neither, &tmux).unwrap(), ["brew install tmux"]);
         let pacman = lines("pacman", Rights::Root, &["nc", "socat", "python3"]).unwrap();

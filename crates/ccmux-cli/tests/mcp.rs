@@ -344,7 +344,13 @@ fn an_idle_bridge_sleeps() {
         };
         statuses.map(counts).sum()
     };
-    let before = switches();
+    // A busy machine may be late with what came before.
+    let until = Instant::now() + LIMIT;
+    let mut before = switches();
     bridge.says_nothing();
-    assert_eq!(switches(), before);
+    while switches() != before {
+        assert!(Instant::now() < until, "it never sleeps");
+        before = switches();
+        bridge.says_nothing();
+    }
 }

@@ -50,6 +50,7 @@ const FAULTS: &[(u8, &str)] = &[
     (29, "a shell gets what was meant for the agent"),
     (31, "a mark of a parent agent makes the agent write no transcript"),
     (32, "a proxy captures loopback; a port in use makes a crash loop"),
+    (34, "a daemon that was away costs the agent its tools"),
     (35, "a regular file stands where the FIFO should be"),
     (36, "a FIFO or the directory vanishes and comes again; a session has a similar name"),
     (37, "a FIFO without a reader, or with one that never reads, freezes the daemon"),
@@ -94,6 +95,9 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("E4", On::Demo, "who has no token, or comes from elsewhere, is refused"),
     ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
     ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
+    ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
+    ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),
+    ("E5", On::Real, "the tool works after a restart, and after a minute without the daemon"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.

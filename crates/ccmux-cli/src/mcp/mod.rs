@@ -12,7 +12,8 @@
 //! | [`rpc`] | JSON-RPC: lines to requests, answers to lines |
 //! | [`link`] | the way to the daemon, found again whenever it is lost |
 //!
-//! It ends with 0 when Claude closes its input, and at SIGTERM. It does no tool itself.
+//! It ends with 0 when Claude closes its input, and at SIGTERM; nothing else may end it, since Claude Code starts no second
+//! one. It does no tool itself.
 
 mod link;
 mod rpc;
@@ -38,8 +39,8 @@ use crate::failure::Failure;
 /// The versions of MCP that it speaks, the newest last: to it, they are all alike.
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// For so long the first answer waits for the daemon's list of channels.
-const FIRST_LOOK: Duration = Duration::from_millis(300);
+/// For so long the first answer waits for a daemon that is there to tell its channels.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// When Claude has gone, calls that are with the daemon get this long.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -150,25 +151,31 @@ impl Bridge {
             return self.say(&rpc::error(&id, rpc::BAD_PARAMS, "a call has a `name`, and `arguments`"));
         };
         let key = id.to_string();
-        {
-            let mut calls = self.calls();
-            if calls.open.len() >= MAX_CALLS {
-                drop(calls);
-                let text = format!("{MAX_CALLS} calls wait already; nothing was done, try again later");
-                return self.say(&rpc::result(&id, result_of(ToolDone { text, is_error: true })));
-            }
-            calls.open.insert(key.clone());
+        if !self.has_room_for(&key) {
+            let why = format!("{MAX_CALLS} calls wait already");
+            return self.say(&rpc::result(&id, not_begun(&why)));
         }
-        let bridge = Arc::clone(self);
-        let spawned = thread::Builder::new().spawn(move || {
-            let done = bridge.link.call(&call, &|| bridge.calls().cancelled.contains(&key));
-            if let Some(done) = done {
-                // Whoever doesn't read has gone, and then the input ends, too.
-                let _ = bridge.say(&rpc::result(&id, result_of(done)));
-            }
-            bridge.end_call(&key);
-        });
-        spawned.map(drop)
+        let (bridge, call_id) = (Arc::clone(self), id.clone());
+        let spawned = thread::Builder::new().spawn(move || bridge.do_call(&call_id, &call));
+        // Not our end, which Claude would never get over.
+        spawned.map(drop).or_else(|error| {
+            self.end_call(&key);
+            self.say(&rpc::result(&id, not_begun(&error.to_string())))
+        })
+    }
+
+    fn has_room_for(&self, key: &str) -> bool {
+        let mut calls = self.calls();
+        calls.open.len() < MAX_CALLS && calls.open.insert(key.to_owned())
+    }
+
+    fn do_call(&self, id: &Value, call: &ToolCall) {
+        let key = id.to_string();
+        if let Some(done) = self.link.call(call, &|| self.calls().cancelled.contains(&key)) {
+            // Whoever doesn't read has gone, and then the input ends, too.
+            let _ = self.say(&rpc::result(id, result_of(done)));
+        }
+        self.end_call(&key);
     }
 
     fn call_of(&self, params: Value) -> Option<ToolCall> {
@@ -223,6 +230,10 @@ impl Bridge {
         out.write_all(format!("{message}\n").as_bytes())?;
         out.flush()
     }
+}
+
+fn not_begun(why: &str) -> Value {
+    result_of(ToolDone { text: format!("{why}; nothing was done, try again later"), is_error: true })
 }
 
 /// What MCP calls a result.

@@ -104,7 +104,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let outlets = outlets(house, board.subscribe(), shutdown);
     start_workers(house, &tasks, &workers, orders, agent, (&on_the_way, outlets.clone()), shutdown);
     start_caretaker(house, &tasks, shutdown);
-    let tools = Tools { outlets: outlets.clone(), shutdown: shutdown.clone() };
+    let tools = Tools { outlets: outlets.clone(), tells_news: false };
     start_status(house, &tasks, policy_status.clone(), shutdown);
     let attention = start_attendant(house, &tasks, agent_now.clone(), outlets, shutdown);
     let ears = attention.ears.clone();

@@ -55,7 +55,7 @@ pub struct SseSessions {
 impl SseSessions {
     /// No session yet.
     pub fn new(tools: Tools, shutdown: CancellationToken) -> Self {
-        Self { tools, shutdown, open: Arc::default() }
+        Self { tools: Tools { tells_news: true, ..tools }, shutdown, open: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Inbound>> {

@@ -76,7 +76,7 @@ pub(super) struct Served {
     pub(super) turns: Turns,
     pub(super) shutdown: CancellationToken,
     pub(super) server: JoinHandle<()>,
-    _list: watch::Sender<Vec<ChannelStatus>>,
+    list: watch::Sender<Vec<ChannelStatus>>,
 }
 
 pub(super) async fn served() -> Served {
@@ -102,7 +102,7 @@ pub(super) async fn served() -> Served {
     let turns = Turns::open(dir.path(), settings).unwrap().turns;
     let router = router(
         guard,
-        Tools { outlets, shutdown: shutdown.clone() },
+        Tools { outlets, tells_news: false },
         turns.broadcast().clone(),
         Page::default(),
         shutdown.clone(),
@@ -111,7 +111,7 @@ pub(super) async fn served() -> Served {
     let server = tokio::spawn(async move {
         connections::serve(listener, router, &stop).await.unwrap();
     });
-    Served { dir, port, token, turns, shutdown, server, _list: list }
+    Served { dir, port, token, turns, shutdown, server, list }
 }
 
 /// Status and body.
@@ -356,6 +356,41 @@ async fn server_sent_events_initialize_list_and_call() {
         client.rpc(&served, call(2, "send_to_channel", json!({"channel": "test", "message": "hello"}))).await;
     assert_eq!(text_of(&sent), (false, "sent to test"));
     assert_eq!(drain(reader), "hello\n");
+}
+
+fn out(name: &str) -> ChannelStatus {
+    ChannelStatus { name: name.parse().unwrap(), direction: Direction::Out, state: "open".into() }
+}
+
+#[tokio::test]
+async fn a_client_with_a_stream_is_told_when_channels_come_and_go_for_good() {
+    let served = served().await;
+    let mut client = SseClient::open(&served).await;
+    let hello = client.rpc(&served, initialize()).await;
+    assert_eq!(hello["result"]["capabilities"]["tools"]["listChanged"], true);
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    served.post(&client.messages, &initialized.to_string()).await;
+    client.rpc(&served, json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    // Gone and there again: the next event is not about that.
+    served.list.send_modify(|list| list.push(out("brief")));
+    served.list.send_modify(|list| drop(list.pop()));
+    let answer = client.rpc(&served, json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
+    assert_eq!(answer["id"], 2);
+    served.list.send_modify(|list| list.push(out("new")));
+    let news: Value = serde_json::from_str(&client.event("message").await).unwrap();
+    assert_eq!(news["method"], "notifications/tools/list_changed");
+    served.list.send_modify(|list| drop(list.pop()));
+    let news: Value = serde_json::from_str(&client.event("message").await).unwrap();
+    assert_eq!(news["method"], "notifications/tools/list_changed");
+}
+
+/// Claude gives a server up whose stream it lost, so there must be none.
+#[tokio::test]
+async fn streamable_http_offers_no_stream_that_could_be_lost() {
+    let served = served().await;
+    let hello = served.rpc(initialize()).await;
+    assert_eq!(hello["result"]["capabilities"]["tools"]["listChanged"], false);
+    assert_eq!(served.get("/mcp").await.0, 405);
 }
 
 #[tokio::test]

@@ -15,15 +15,13 @@ use ccmux_wire::tools;
 pub use ccmux_wire::tools::{LIST, SEND};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
-    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    SubscriptionFilter, Tool,
+    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
-use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use crate::outlet::{OutletError, Outlets};
 
@@ -55,8 +53,9 @@ impl From<OutletError> for ToolError {
 pub struct Tools {
     /// Writes.
     pub outlets: Outlets,
-    /// Ends what stays open.
-    pub shutdown: CancellationToken,
+    /// Whether a client is told when channels come and go: only where there is a stream anyway, since Claude Code gives up
+    /// for good a server whose stream it lost for 20 s.
+    pub tells_news: bool,
 }
 
 impl Tools {
@@ -145,7 +144,10 @@ fn line(channel: &ChannelStatus) -> String {
 
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        if let Some(tools) = &mut capabilities.tools {
+            tools.list_changed = Some(self.tells_news);
+        }
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(tools::SERVER_NAME, env!("CARGO_PKG_VERSION")))
             .with_instructions(tools::instructions(Some(&self.outlets.channels())))
@@ -174,25 +176,6 @@ impl ServerHandler for Tools {
         };
         Ok(result.into())
     }
-
-    /// Of protocol 2026-07-28, which has no sessions: news come in the answer to a request that stays open.
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
-    }
-
-    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.changes();
-        loop {
-            tokio::select! {
-                () = subscription.cancelled() => return Ok(()),
-                () = self.shutdown.cancelled() => return Ok(()),
-                next = changes.next() => if next.is_none() { return Ok(()) },
-            }
-            if subscription.sink().notify_tool_list_changed().await.is_err() {
-                return Ok(());
-            }
-        }
-    }
 }
 
 /// The definitions are ours: they are tools.
@@ -203,6 +186,32 @@ fn all_tools() -> Vec<Tool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn list(names: &[&str]) -> Vec<ChannelStatus> {
+        let channel = |name: &&str| ChannelStatus {
+            name: name.parse().unwrap(),
+            direction: Direction::Out,
+            state: "open".into(),
+        };
+        names.iter().map(channel).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_and_goes_within_moments_is_no_news() {
+        let (sender, receiver) = watch::channel(list(&["a"]));
+        let mut changes = ChannelChanges { list: receiver, told: list(&["a"]) };
+        sender.send_replace(list(&[]));
+        let back = async {
+            sleep(SETTLES / 2).await;
+            sender.send_replace(list(&["a"]));
+            sleep(SETTLES * 3).await;
+            sender.send_replace(list(&["a", "b"]));
+        };
+        let (_, news) = tokio::join!(back, changes.next());
+        assert_eq!(news, Some(list(&["a", "b"]).as_slice()));
+        drop(sender);
+        assert_eq!(changes.next().await, None);
+    }
 
     #[test]
     fn every_definition_is_a_tool() {

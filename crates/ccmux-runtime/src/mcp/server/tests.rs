@@ -36,7 +36,7 @@ fn start(dir: tempfile::TempDir, door: Door, bound: io::Result<TcpListener>) -> 
     let server = McpServer {
         door: door.clone(),
         bound,
-        tools: Tools { outlets, shutdown: shutdown.clone() },
+        tools: Tools { outlets, tells_news: false },
         alerts,
         broadcast: turns.broadcast().clone(),
         metrics: Page::default(),
