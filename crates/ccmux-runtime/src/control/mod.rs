@@ -5,11 +5,13 @@
 //! | [`server`] | accepts, reads lines, checks who speaks and what they may ask |
 //! | [`principal`] | who speaks: owner, own session, foreign session |
 //! | [`hooks`] | a hook's frame → an event |
+//! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`reload`] | `reload`, and the signal for it |
 //!
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
 
+pub mod doubles;
 pub mod hooks;
 pub mod principal;
 pub mod reload;

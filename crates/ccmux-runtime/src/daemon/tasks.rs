@@ -18,6 +18,7 @@ use super::channel_news::ChannelNews;
 use super::house::House;
 use super::sink::InboxSink;
 use crate::agent::record::AgentRecord;
+use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
@@ -335,7 +336,7 @@ fn desk(
             },
             events: house.events.clone(),
         },
-        hooks: HookFront { turns, on_the_way },
+        hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
         reloader: house.reloader(),
         events: house.events.clone(),
         token: house.token.clone(),
