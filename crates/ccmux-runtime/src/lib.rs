@@ -28,6 +28,7 @@
 //! | [`recorder`] | events and effects as lines of a timeline |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`setup`] | the guided first run: what is missing, what Claude asks |
+//! | [`install`] | ours goes into files of the user, and comes out again |
 //! | [`doctor`] | measures whether all can work, and says what to do |
 //! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]

@@ -46,6 +46,7 @@ const FAULTS: &[(u8, &str)] = &[
     (21, "the turn is published before its last line is in the transcript"),
     (23, "hooks fire several times, or never"),
     (24, "another session of the user is published"),
+    (25, "an installer destroys the user's settings"),
     (26, "a transcript path names something that must not be read"),
     (29, "a shell gets what was meant for the agent"),
     (31, "a mark of a parent agent makes the agent write no transcript"),
@@ -98,6 +99,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),
     ("E5", On::Real, "the tool works after a restart, and after a minute without the daemon"),
+    ("H1", On::Real, "the user's files are as before after an uninstall, and a running Claude loses nothing"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.

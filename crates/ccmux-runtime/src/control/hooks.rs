@@ -4,6 +4,7 @@
 //! message) go where bodies go, to the comparison and to the turns; the policy hears that something happened.
 
 use std::path::Path;
+use std::time::Instant;
 
 use ccmux_policy::Event;
 use ccmux_policy::event::{Origin, SessionFact};
@@ -11,6 +12,7 @@ use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::{PromptId, SessionId};
 use serde_json::Value;
 
+use super::doubles::Doubles;
 use crate::agent::reset_time::reset_time;
 use crate::clock::unix_ms;
 use crate::turns::Turns;
@@ -28,12 +30,18 @@ pub struct HookFront {
     pub turns: Turns,
     /// Knows the batch in flight.
     pub on_the_way: OnTheWay,
+    /// Knows what came already.
+    pub doubles: Doubles,
 }
 
 impl HookFront {
     /// The event that a frame stands for; `None`: nothing that ccmux acts on.
     pub fn event_of(&self, frame: &HookFrame, origin: Origin) -> Option<Event> {
         let session = session_of(&frame.payload)?;
+        if self.doubles.is_one(frame, origin, Instant::now()) {
+            tracing::debug!(event = "hook.doubled", hook = %frame.event, ?origin);
+            return None;
+        }
         if origin == Origin::Own {
             self.note(&session, frame);
         }
@@ -142,7 +150,7 @@ mod tests {
     fn front(folder: &Path) -> HookFront {
         let settings = TurnsSettings { projects_dir: folder.join("projects"), subscriber_bytes: 1 << 20 };
         let turns = Turns::open(folder, settings).unwrap().turns;
-        HookFront { turns, on_the_way: OnTheWay::default() }
+        HookFront { turns, on_the_way: OnTheWay::default(), doubles: Doubles::default() }
     }
 
     fn fixture(name: &str) -> HookFrame {

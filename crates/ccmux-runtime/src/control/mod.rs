@@ -6,6 +6,7 @@
 //! | [`principal`] | who speaks: owner, own session, foreign session |
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
+//! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`reload`] | `reload`, and the signal for it |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
@@ -13,6 +14,7 @@
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
 
 pub mod attention;
+pub mod doubles;
 pub mod hooks;
 pub mod principal;
 pub mod reload;

@@ -22,6 +22,7 @@ use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::{Attendant, Ears};
 use crate::control::attention::AttentionDesk;
+use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
@@ -427,7 +428,7 @@ fn desk(
             metrics: house.metrics.clone(),
         },
         metrics: house.metrics.clone(),
-        hooks: HookFront { turns, on_the_way },
+        hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
         attention,
         reloader: house.reloader(),
         tools,

@@ -70,6 +70,11 @@ impl Past {
     pub fn made(&self, bytes: &[u8]) -> bool {
         self.record.after.contains(&hash(bytes))
     }
+
+    /// Directories that were made for it, the outermost first.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.record.made
+    }
 }
 
 impl Backups {
@@ -138,18 +143,12 @@ impl BackupsLock {
         File::open(self.dir.path())?.sync_all()
     }
 
-    /// Nothing of ours is in the file any more: its past is the user's business again. Directories that we made for it go,
-    /// if nothing else is in them.
+    /// Nothing of ours is in the file any more: its past is the user's business again.
     ///
     /// # Errors
     /// What the system says.
     pub fn end(&self, path: &Path) -> io::Result<()> {
         let backups = &self.backups;
-        if let Some(past) = backups.past(path) {
-            for directory in past.record.made.iter().rev() {
-                let _ = fs::remove_dir(directory);
-            }
-        }
         for file in [backups.record_file(path), backups.backup_file(path)] {
             match fs::remove_file(file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

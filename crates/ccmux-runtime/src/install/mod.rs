@@ -43,7 +43,10 @@ use edits::{EditError, Ours, Wanted, Which};
 use user_file::{Content, FileError, Replaced, UserFile};
 
 /// A file that others change so often, just when we do, is not ours to change.
-const ATTEMPTS: usize = 100;
+const ATTEMPTS: usize = 40;
+
+/// A file's content; `None`: no file.
+type Bytes = Option<Vec<u8>>;
 
 /// Why a file was not changed; none was, unless it says so.
 #[derive(Debug, thiserror::Error)]
@@ -210,7 +213,14 @@ impl Installation {
     pub fn carry_out(&self, direction: Direction) -> Result<Vec<Change>, InstallError> {
         self.look(direction)?;
         let lock = self.backups.lock()?;
-        self.targets.iter().map(|target| self.change(target, direction, &lock)).collect()
+        let pasts = self.targets.iter().filter_map(|target| self.backups.past(&target.path));
+        let directories: Vec<PathBuf> = pasts.flat_map(|past| past.directories().to_vec()).collect();
+        let changes = self.targets.iter().map(|target| self.change(target, direction, &lock)).collect();
+        if direction == Direction::Out {
+            // Those that hold anything stay.
+            directories.iter().rev().for_each(|directory| drop(std::fs::remove_dir(directory)));
+        }
+        changes
     }
 
     fn change(
@@ -292,7 +302,7 @@ impl Installation {
         bytes: Option<&[u8]>,
         past: Option<&Past>,
         direction: Direction,
-    ) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), InstallError> {
+    ) -> Result<(Bytes, Bytes), InstallError> {
         let refused = |why: EditError| InstallError::Content {
             path: path.to_owned(),
             why,
@@ -337,7 +347,7 @@ fn whole_file(
     now: Option<&[u8]>,
     is_ours_alone: bool,
     direction: Direction,
-) -> Result<Option<Vec<u8>>, InstallError> {
+) -> Result<Bytes, InstallError> {
     match (direction, now) {
         (Direction::In, None) => Ok(Some(text.as_bytes().to_vec())),
         (Direction::In, Some(now)) if is_ours_alone || now == text.as_bytes() => {

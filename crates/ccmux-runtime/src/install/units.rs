@@ -179,7 +179,7 @@ mod tests {
             )
         );
         assert!(text.contains("<string>dev.ccmux.ccmuxd.work</string>"));
-        assert!(!text.contains("USER"), "{text}");
+        assert!(!text.contains(PLIST_HOME), "{text}");
         assert!(text.contains("/Users/ann/Library/Logs/"));
     }
 }
