@@ -12,6 +12,7 @@
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
+//! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
 //! Knows the contract and ccmux-wire, none of the daemon's insides. A test of a line in a FIFO:
@@ -37,6 +38,7 @@ pub mod inbox;
 pub mod listening;
 pub mod patience;
 pub mod proof;
+pub mod systemd;
 
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};

@@ -11,6 +11,7 @@ pub const ALL: &[Step] = &[
     ("a wrong setting is no reason to start again", wrong_setting),
     ("logout with linger", logout),
     ("the user's own tmux server is used", own_server),
+    ("without user namespaces", without_namespaces),
 ];
 
 fn instance(daemon: &Daemon<'_>) -> Seen {
@@ -53,6 +54,24 @@ fn logout(daemon: &Daemon<'_>) -> Seen {
     daemon.same_agent(agent)?;
     ensure!(daemon.pid()? == pid, "the daemon is another one");
     Ok(format!("daemon {pid} and agent {agent} live on"))
+}
+
+/// The drop-in for systems that forbid them, on one that does not: it starts, filters stay, namespaces are the manager's.
+fn without_namespaces(daemon: &Daemon<'_>) -> Seen {
+    let drop_in = "~/.config/systemd/user/ccmuxd.service.d";
+    daemon.sh(&format!(
+        "mkdir {drop_in} && cp /opt/ccmux/units/no-namespaces.conf {drop_in} && systemctl --user daemon-reload"
+    ))?;
+    let agent = daemon.ready()?;
+    daemon.sh("systemctl --user restart ccmuxd")?;
+    daemon.same_agent(agent)?;
+    let pid = daemon.pid()?;
+    let spaces = daemon.sh(&format!(
+        "for n in user mnt; do readlink /proc/{pid}/ns/$n /proc/{agent}/ns/$n; done | uniq | wc -l"
+    ))?;
+    ensure!(spaces == "2", "the daemon has namespaces of its own");
+    ensure!(daemon.process(pid, "NoNewPrivs")? == "1", "the daemon may gain privileges");
+    Ok("ccmuxd starts with no-namespaces.conf, NoNewPrivs 1".to_owned())
 }
 
 fn own_server(daemon: &Daemon<'_>) -> Seen {
