@@ -82,6 +82,11 @@ impl<'a> Daemon<'a> {
         Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
     }
 
+    /// The process of tmux's default server.
+    pub fn tmux_server(&self) -> anyhow::Result<u32> {
+        Ok(self.sh("tmux display-message -p '#{pid}'")?.parse()?)
+    }
+
     /// Writes a line into a FIFO, as people's scripts do. How long it took, at most 5 s.
     pub fn write(&self, fifo: &str, line: &str) -> anyhow::Result<Duration> {
         let begin = Instant::now();

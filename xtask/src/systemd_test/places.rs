@@ -42,13 +42,14 @@ fn wrong_setting(daemon: &Daemon<'_>) -> Seen {
 /// A session as a login makes one, and its end.
 fn logout(daemon: &Daemon<'_>) -> Seen {
     let (agent, pid) = (daemon.ready()?, daemon.pid()?);
-    let sessions = format!("loginctl list-sessions --no-legend | grep -w {USER} || true");
+    // The user's manager may have a session of its own.
+    let sessions = format!("loginctl list-sessions --no-legend | grep -w {USER} | grep -v manager || true");
     daemon.machine.root(&format!(
         "systemd-run --quiet --unit=login-of-{USER} -p PAMName=login -p User={USER} sleep infinity"
     ))?;
     wait_for("a session", LIMIT, || daemon.machine.root(&sessions).ok().filter(|list| !list.is_empty()))?;
     daemon.machine.root(&format!(
-        "for s in $(loginctl list-sessions --no-legend | grep -w {USER} | awk '{{print $1}}'); do loginctl terminate-session $s; done"
+        "for s in $({{ {sessions}; }} | awk '{{print $1}}'); do loginctl terminate-session $s; done"
     ))?;
     wait_for("no session", LIMIT, || daemon.machine.root(&sessions).ok().filter(String::is_empty))?;
     daemon.same_agent(agent)?;
@@ -79,7 +80,7 @@ fn own_server(daemon: &Daemon<'_>) -> Seen {
     daemon.sh("systemd-run --user --quiet --unit=mine --service-type=forking tmux new-session -d -s mine")?;
     daemon.sh("systemctl --user start ccmuxd")?;
     let agent = daemon.ready()?;
-    let unit = daemon.unit_of(agent)?;
-    ensure!(unit == "mine.service", "the agent lives in {unit}");
-    Ok(format!("agent {agent} lives in {unit}, no server of ours was started"))
+    let unit = daemon.unit_of(daemon.tmux_server()?)?;
+    ensure!(unit == "mine.service", "tmux lives in {unit}");
+    Ok(format!("agent {agent} under the server of {unit}, none of ours was started"))
 }
