@@ -24,6 +24,7 @@ command = "$HOME/.local/bin/ccmux-demo-agent"
 expect = ""
 END
 sed 's/^expect.*/&\n[mcp]\nport = 0/' ~/.config/ccmux/ccmux.toml > ~/.config/ccmux/work.toml
+sed "s|^command.*|command = \"/bin/sh -c 'sleep 600; :' {args}\"|" ~/.config/ccmux/work.toml > ~/.config/ccmux/shell.toml
 echo 'idle_treshold = 0' > ~/.config/ccmux/broken.toml
 systemctl --user daemon-reload
 "#;

@@ -9,6 +9,7 @@ use super::{Seen, Step};
 pub const ALL: &[Step] = &[
     ("an instance", instance),
     ("a wrong setting is no reason to start again", wrong_setting),
+    ("a shell is known from within the sandbox", shell_is_known),
     ("logout with linger", logout),
     ("the user's own tmux server is used", own_server),
     ("without user namespaces", without_namespaces),
@@ -37,6 +38,16 @@ fn wrong_setting(daemon: &Daemon<'_>) -> Seen {
     let (code, restarts) = (daemon.property(unit, "ExecMainStatus")?, daemon.property(unit, "NRestarts")?);
     ensure!(code == "78" && restarts == "0", "exit code {code}, {restarts} restarts");
     Ok("exit code 78, failed, no restart".to_owned())
+}
+
+/// Nothing may be typed into one; the sandbox hides which file a process executes.
+fn shell_is_known(daemon: &Daemon<'_>) -> Seen {
+    daemon.sh("systemctl --user start ccmuxd@shell")?;
+    let why = wait_for("the shell to be seen", LIMIT, || {
+        daemon.sh("ccmux -i shell why").ok().filter(|why| why.contains("a shell runs in its pane"))
+    })?;
+    daemon.sh("systemctl --user stop ccmuxd@shell && tmux kill-session -t =ccmux-shell")?;
+    Ok(why.lines().next().unwrap_or_default().to_owned())
 }
 
 /// A session as a login makes one, and its end.
