@@ -225,9 +225,15 @@ impl House {
 
     /// [`House::start`] with arguments and further variables.
     pub fn start_with(&self, variables: &[(&str, &str)]) {
-        let log = |name| OpenOptions::new().create(true).append(true).open(self.path(name)).unwrap();
         let mut command = self.command(self.bin("ccmuxd"));
-        command.envs(variables.iter().copied()).stdout(log("out")).stderr(log("err"));
+        command.envs(variables.iter().copied());
+        self.start_command(command);
+    }
+
+    /// Starts the daemon by a command that becomes it.
+    pub(crate) fn start_command(&self, mut command: Command) {
+        let log = |name| OpenOptions::new().create(true).append(true).open(self.path(name)).unwrap();
+        command.stdout(log("out")).stderr(log("err"));
         let child = command.spawn().expect("ccmuxd can be started");
         let pid = child.id().cast_signed();
         if let Some(mut old) = self.daemon.lock().unwrap().replace(child) {

@@ -16,6 +16,7 @@
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
+//! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
 //! Knows the contract and ccmux-wire, none of the daemon's insides. A test of a line in a FIFO:
@@ -45,6 +46,7 @@ pub mod mcp_library;
 pub mod metrics;
 pub mod patience;
 pub mod proof;
+pub mod systemd;
 
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};

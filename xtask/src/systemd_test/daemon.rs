@@ -24,6 +24,7 @@ command = "$HOME/.local/bin/ccmux-demo-agent"
 expect = ""
 END
 sed 's/^expect.*/&\n[mcp]\nport = 0/' ~/.config/ccmux/ccmux.toml > ~/.config/ccmux/work.toml
+sed "s|^command.*|command = \"/bin/sh -c 'sleep 600; :' {args}\"|" ~/.config/ccmux/work.toml > ~/.config/ccmux/shell.toml
 echo 'idle_treshold = 0' > ~/.config/ccmux/broken.toml
 systemctl --user daemon-reload
 "#;
@@ -80,6 +81,11 @@ impl<'a> Daemon<'a> {
     pub fn unit_of(&self, pid: u32) -> anyhow::Result<String> {
         let path = self.sh(&format!("sed -n 's/^0:://p' /proc/{pid}/cgroup"))?;
         Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
+    }
+
+    /// The process of tmux's default server.
+    pub fn tmux_server(&self) -> anyhow::Result<u32> {
+        Ok(self.sh("tmux display-message -p '#{pid}'")?.parse()?)
     }
 
     /// Writes a line into a FIFO, as people's scripts do. How long it took, at most 5 s.

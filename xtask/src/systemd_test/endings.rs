@@ -13,6 +13,7 @@ const LINES: usize = 60;
 
 pub const ALL: &[Step] = &[
     ("kill -9", kill_9),
+    ("the agent's record is lost", lost_record),
     ("a FIFO is replaced while the daemon is dead", stale_fifo),
     ("restart", restart),
     ("watchdog", watchdog),
@@ -34,6 +35,17 @@ fn kill_9(daemon: &Daemon<'_>) -> Seen {
         took.as_millis(),
         back.as_secs_f64()
     ))
+}
+
+/// As if the daemon had died right after the start of the agent. In the sandbox the agent's environment can't be read.
+fn lost_record(daemon: &Daemon<'_>) -> Seen {
+    let (agent, old) = (daemon.ready()?, daemon.pid()?);
+    daemon.kill(old, "KILL")?;
+    daemon.until_dead(old)?;
+    daemon.sh("rm ~/.local/state/ccmux/agent.json")?;
+    daemon.replaced(old)?;
+    daemon.same_agent(agent)?;
+    Ok(format!("agent {agent} was adopted"))
 }
 
 fn stale_fifo(daemon: &Daemon<'_>) -> Seen {

@@ -9,8 +9,10 @@ use super::{Seen, Step};
 pub const ALL: &[Step] = &[
     ("an instance", instance),
     ("a wrong setting is no reason to start again", wrong_setting),
+    ("a shell is known from within the sandbox", shell_is_known),
     ("logout with linger", logout),
     ("the user's own tmux server is used", own_server),
+    ("without user namespaces", without_namespaces),
 ];
 
 fn instance(daemon: &Daemon<'_>) -> Seen {
@@ -38,16 +40,27 @@ fn wrong_setting(daemon: &Daemon<'_>) -> Seen {
     Ok("exit code 78, failed, no restart".to_owned())
 }
 
+/// Nothing may be typed into one; the sandbox hides which file a process executes.
+fn shell_is_known(daemon: &Daemon<'_>) -> Seen {
+    daemon.sh("systemctl --user start ccmuxd@shell")?;
+    let why = wait_for("the shell to be seen", LIMIT, || {
+        daemon.sh("ccmux -i shell why").ok().filter(|why| why.contains("a shell runs in its pane"))
+    })?;
+    daemon.sh("systemctl --user stop ccmuxd@shell && tmux kill-session -t =ccmux-shell")?;
+    Ok(why.lines().next().unwrap_or_default().to_owned())
+}
+
 /// A session as a login makes one, and its end.
 fn logout(daemon: &Daemon<'_>) -> Seen {
     let (agent, pid) = (daemon.ready()?, daemon.pid()?);
-    let sessions = format!("loginctl list-sessions --no-legend | grep -w {USER} || true");
+    // The user's manager may have a session of its own.
+    let sessions = format!("loginctl list-sessions --no-legend | grep -w {USER} | grep -v manager || true");
     daemon.machine.root(&format!(
         "systemd-run --quiet --unit=login-of-{USER} -p PAMName=login -p User={USER} sleep infinity"
     ))?;
     wait_for("a session", LIMIT, || daemon.machine.root(&sessions).ok().filter(|list| !list.is_empty()))?;
     daemon.machine.root(&format!(
-        "for s in $(loginctl list-sessions --no-legend | grep -w {USER} | awk '{{print $1}}'); do loginctl terminate-session $s; done"
+        "for s in $({{ {sessions}; }} | awk '{{print $1}}'); do loginctl terminate-session $s; done"
     ))?;
     wait_for("no session", LIMIT, || daemon.machine.root(&sessions).ok().filter(String::is_empty))?;
     daemon.same_agent(agent)?;
@@ -55,12 +68,30 @@ fn logout(daemon: &Daemon<'_>) -> Seen {
     Ok(format!("daemon {pid} and agent {agent} live on"))
 }
 
+/// The drop-in for systems that forbid them, on one that does not: it starts, filters stay, namespaces are the manager's.
+fn without_namespaces(daemon: &Daemon<'_>) -> Seen {
+    let drop_in = "~/.config/systemd/user/ccmuxd.service.d";
+    daemon.sh(&format!(
+        "mkdir {drop_in} && cp /opt/ccmux/units/no-namespaces.conf {drop_in} && systemctl --user daemon-reload"
+    ))?;
+    let agent = daemon.ready()?;
+    daemon.sh("systemctl --user restart ccmuxd")?;
+    daemon.same_agent(agent)?;
+    let pid = daemon.pid()?;
+    let spaces = daemon.sh(&format!(
+        "for n in user mnt; do readlink /proc/{pid}/ns/$n /proc/{agent}/ns/$n; done | uniq | wc -l"
+    ))?;
+    ensure!(spaces == "2", "the daemon has namespaces of its own");
+    ensure!(daemon.process(pid, "NoNewPrivs")? == "1", "the daemon may gain privileges");
+    Ok("ccmuxd starts with no-namespaces.conf, NoNewPrivs 1".to_owned())
+}
+
 fn own_server(daemon: &Daemon<'_>) -> Seen {
     daemon.sh("systemctl --user stop ccmuxd ccmux-tmux-default.service")?;
     daemon.sh("systemd-run --user --quiet --unit=mine --service-type=forking tmux new-session -d -s mine")?;
     daemon.sh("systemctl --user start ccmuxd")?;
     let agent = daemon.ready()?;
-    let unit = daemon.unit_of(agent)?;
-    ensure!(unit == "mine.service", "the agent lives in {unit}");
-    Ok(format!("agent {agent} lives in {unit}, no server of ours was started"))
+    let unit = daemon.unit_of(daemon.tmux_server()?)?;
+    ensure!(unit == "mine.service", "tmux lives in {unit}");
+    Ok(format!("agent {agent} under the server of {unit}, none of ours was started"))
 }

@@ -60,9 +60,12 @@ fn start(daemon: &Daemon<'_>) -> Seen {
 /// The daemon is in its sandbox, the agent is not.
 fn agent_lives_outside(daemon: &Daemon<'_>) -> Seen {
     let (agent, pid) = (daemon.ready()?, daemon.pid()?);
-    let unit = daemon.unit_of(agent)?;
-    ensure!(unit == "ccmux-tmux-default.service", "the agent lives in {unit}");
-    let server: u32 = daemon.sh("tmux display-message -p '#{pid}'")?.parse()?;
+    let server = daemon.tmux_server()?;
+    let unit = daemon.unit_of(server)?;
+    ensure!(unit == "ccmux-tmux-default.service", "tmux lives in {unit}");
+    // A tmux that was built for systemd gives each pane a scope of its own.
+    let home = daemon.unit_of(agent)?;
+    ensure!(home == unit || home.starts_with("tmux-spawn-"), "the agent lives in {home}");
     let main = daemon.property(&unit, "MainPID")?;
     ensure!(main == server.to_string(), "the unit's main process is {main}, tmux is {server}");
     let privileges = [daemon.process(agent, "NoNewPrivs")?, daemon.process(pid, "NoNewPrivs")?];
@@ -72,7 +75,7 @@ fn agent_lives_outside(daemon: &Daemon<'_>) -> Seen {
     let filters = |of| daemon.process(of, "Seccomp_filters");
     ensure!(filters(agent)? == filters(manager)?, "the agent has filters of its own");
     ensure!(filters(agent)? != filters(pid)?, "the daemon has none");
-    Ok(format!("agent {agent} in {unit}, NoNewPrivs 0; the daemon {pid} has NoNewPrivs 1"))
+    Ok(format!("tmux in {unit}, agent {agent} in {home}, NoNewPrivs 0; the daemon {pid} has NoNewPrivs 1"))
 }
 
 fn shell_is_free(daemon: &Daemon<'_>) -> Seen {

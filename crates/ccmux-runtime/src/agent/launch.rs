@@ -28,6 +28,8 @@ use nix::fcntl::OFlag;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
+use super::record;
+
 /// More than any environment: Linux's own limit for arguments and environment is 2 MiB by default.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -205,7 +207,14 @@ fn remove_unread(dir: &Path) {
 
 /// Becomes the agent: returns only if that fails. The file is gone afterwards, unless it was not ours.
 pub fn run_launch(path: &Path) -> LaunchError {
-    match read_and_unlink(path).and_then(|launch| become_agent(&launch)) {
+    let launch = read_and_unlink(path);
+    if let (Ok(_), Some(state_dir)) = (&launch, path.parent())
+        && let Err(error) = record::note_launch(state_dir)
+    {
+        // The agent matters more: it is known by other signs too.
+        eprintln!("ccmuxd launch: {}: {error}", state_dir.display());
+    }
+    match launch.and_then(|launch| become_agent(&launch)) {
         Ok(never) => match never {},
         Err(error) => error,
     }

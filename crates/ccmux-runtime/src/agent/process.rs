@@ -8,7 +8,10 @@
 //!
 //! On systems without pidfd the process is looked for four times a second, and start times are unknown.
 
-use std::io;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::{fs, io};
 
 #[cfg(target_os = "linux")]
 use linux as system;
@@ -118,12 +121,22 @@ const SHELLS: [&str; 14] = [
     "zsh",
 ];
 
-/// Whether that process is a shell, by the file that it executes and not by a name that it gave itself. Not known outside
-/// of Linux: false.
+/// Whether that process is a shell, by the file that it executes and not by a name that it gave itself; where the daemon's
+/// sandbox hides that file, by the word that it was started with. Not known outside of Linux: false.
 pub fn is_shell(pid: i32) -> bool {
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let program = match fs::read_link(format!("/proc/{pid}/exe")) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => first_word(pid),
+        program => program.unwrap_or_default(),
+    };
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     SHELLS.contains(&name.trim_end_matches(" (deleted)"))
+}
+
+/// Of a script's process it is the interpreter, of a login shell it begins with a `-`.
+fn first_word(pid: i32) -> PathBuf {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let word = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    OsStr::from_bytes(word.strip_prefix(b"-").unwrap_or(word)).into()
 }
 
 /// The parent of a process.
@@ -284,6 +297,7 @@ mod portable {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
+    use std::path::Path;
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
@@ -319,6 +333,21 @@ mod tests {
         for pid in [child.id() as i32, 0, -1] {
             assert!(matches!(AgentProcess::open(pid), Err(ProcessError::Gone { .. })), "{pid}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_shell_is_known_by_its_first_word_too() {
+        let mut login = Command::new("sh");
+        let mut login =
+            login.arg0("-sh").args(["-c", "read line; exit"]).stdin(Stdio::piped()).spawn().unwrap();
+        // Not before it is the shell.
+        while first_word(login.id() as i32) != Path::new("sh") {
+            std::thread::yield_now();
+        }
+        drop(login.stdin.take());
+        login.wait().unwrap();
+        assert_eq!(first_word(-1), Path::new(""));
     }
 
     #[cfg(target_os = "linux")]

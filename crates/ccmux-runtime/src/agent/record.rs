@@ -1,6 +1,6 @@
 //! What a daemon must know of the agent that an earlier daemon started: its process, its session, its token.
 //!
-//! `agent.json` and `session.token` in the state directory, both 0600, written beside and renamed. A file that can't be
+//! `agent.json`, `launched.json` and `session.token` in the state directory, all 0600, written beside and renamed. A file that can't be
 //! read counts as absent: the agent is adopted by what can be seen of it.
 
 use std::fs::{self, File, OpenOptions};
@@ -12,6 +12,8 @@ use ccmux_policy::hold::Held;
 use ccmux_wire::id::SessionId;
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
+
+use super::process;
 
 /// The most that is read of either file.
 const LIMIT_BYTES: u64 = 64 * 1024;
@@ -52,6 +54,36 @@ impl AgentRecord {
     pub fn write(&self, state_dir: &Path) -> io::Result<()> {
         replace(&file(state_dir), &serde_json::to_vec_pretty(self)?)
     }
+}
+
+/// The process that became the agent last, as it said itself: a daemon that died right after the start left no record of
+/// it, and one in a sandbox can't look into its environment.
+#[derive(Debug, Serialize, Deserialize)]
+struct Launched {
+    pid: i32,
+    start_time: u64,
+}
+
+/// Notes that this process is about to become the agent.
+///
+/// # Errors
+/// What the system says.
+pub fn note_launch(state_dir: &Path) -> io::Result<()> {
+    let pid = std::process::id().cast_signed();
+    let start_time = process::start_time(pid).ok_or_else(|| io::Error::other("no start time"))?;
+    replace(&launched_file(state_dir), &serde_json::to_vec(&Launched { pid, start_time })?)
+}
+
+/// Whether that process is the one that became the agent last.
+pub fn is_launched(state_dir: &Path, pid: i32) -> bool {
+    let bytes = read_bounded(&launched_file(state_dir)).unwrap_or_default();
+    let launched = serde_json::from_slice(&bytes).ok();
+    launched
+        .is_some_and(|launched: Launched| launched.pid == pid && process::is_same(pid, launched.start_time))
+}
+
+fn launched_file(state_dir: &Path) -> PathBuf {
+    state_dir.join("launched.json")
 }
 
 fn file(state_dir: &Path) -> PathBuf {

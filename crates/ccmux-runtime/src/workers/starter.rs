@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
 use crate::agent::process::{AgentProcess, EndSignal, has_variable, is_same, resident_bytes};
-use crate::agent::record::AgentRecord;
+use crate::agent::record::{AgentRecord, is_launched};
 use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
 use crate::agent::version::{MEASURED, Release, Version};
@@ -118,7 +118,8 @@ impl<T: Terminal> Starter<T> {
         let session = record.session.clone();
         let recorded = record.pid == Some(pane.pid)
             && record.start_time.is_some_and(|started| is_same(pane.pid, started));
-        // A daemon that died right after the start left no record, but the token is in the agent's environment.
+        // A daemon that died right after the start left no record, but the token is in the agent's environment, and the
+        // launcher has said who it is.
         if !recorded && !self.carries_our_token(pane.pid).await {
             tracing::warn!(event = "agent.not_ours", pid = pane.pid, pane = %pane.id);
             return Event::AgentMissing { session };
@@ -165,7 +166,7 @@ impl<T: Terminal> Starter<T> {
     /// The launcher becomes the agent, and has its environment, within moments.
     async fn carries_our_token(&self, pid: i32) -> bool {
         for _ in 0..TOKEN_LOOKS {
-            if has_variable(pid, TOKEN_VARIABLE, &self.token) {
+            if has_variable(pid, TOKEN_VARIABLE, &self.token) || is_launched(&self.state_dir, pid) {
                 return true;
             }
             sleep(EXIT_LOOK_PAUSE).await;
