@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`binaries`] | where the binaries are that were built with this test |
 //! | [`house`] | a temporary directory with a home, a tmux server and a daemon; ends with everything in it |
+//! | [`adapter`] | adapters that run beside a house, and what they say |
 //! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
 //! | [`doors`] | FIFOs and subscribers of a house |
 //! | [`inbox`] | what the inbox holds |
@@ -26,6 +27,7 @@
 // A harness panics where a test would; clippy only knows functions marked as tests.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod adapter;
 pub mod agent;
 pub mod binaries;
 pub mod claude;
@@ -38,6 +40,7 @@ pub mod listening;
 pub mod patience;
 pub mod proof;
 
+pub use adapter::Adapter;
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};
 pub use human::Human;

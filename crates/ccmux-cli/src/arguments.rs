@@ -7,6 +7,8 @@ use ccmux_wire::paths::InstanceName;
 use ccmux_wire::receipt::MessageState;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::adapter::arguments::AdapterOptions;
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed otherwise, 2 usage, 3 timed out, 4 refused, 5 uncertain, 6 daemon not reachable.
 The daemon is found through CCMUX_RUNTIME_DIR (default /tmp/ccmux, or /tmp/ccmux-NAME with -i NAME).";
@@ -53,6 +55,8 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Read the screen rules again (other settings count from the daemon's next start)
     Reload(ReloadOptions),
+    /// Run an adapter that comes with ccmux: messages by the clock, or from HTTP requests
+    Adapter(AdapterOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
 }

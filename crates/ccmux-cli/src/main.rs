@@ -12,8 +12,10 @@
 //! | [`failure`] | the ways a command ends other than well, and their exit codes |
 //! | [`ccmuxd`] | commands that work without a daemon: they become the `ccmuxd` beside this client |
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
+//! | [`adapter`] | programs of their own that put messages on a channel: by the clock, over HTTP |
 //! | the others | one command each |
 
+mod adapter;
 mod arguments;
 mod attach;
 mod ccmuxd;
@@ -57,6 +59,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
         Command::Setup(options) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
         Command::Doctor(options) => ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments()),
+        Command::Adapter(options) => adapter::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }
