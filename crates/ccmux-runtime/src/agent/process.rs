@@ -6,14 +6,14 @@
 //! is_descendant(hook_pid, agent.pid(), 2)
 //! ```
 //!
-//! On systems without pidfd the process is looked for four times a second, and start times are unknown.
+//! macOS has kqueue in place of pidfd, and `ps` in place of `/proc`: `process_macos`.
 
 use std::io;
 
+#[cfg(not(target_os = "linux"))]
+use super::process_macos as system;
 #[cfg(target_os = "linux")]
 use linux as system;
-#[cfg(not(target_os = "linux"))]
-use portable as system;
 
 /// Why a process can't be followed.
 #[derive(Debug, thiserror::Error)]
@@ -100,11 +100,9 @@ pub fn start_time(pid: i32) -> Option<u64> {
     system::start_time(pid)
 }
 
-/// Whether a process was started with a variable of that value. Not known outside of Linux: false.
+/// Whether a process was started with a variable of that value.
 pub fn has_variable(pid: i32, name: &str, value: &str) -> bool {
-    let wanted = format!("{name}={value}");
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    system::has_variable(pid, &format!("{name}={value}"))
 }
 
 /// Programs that run what they read.
@@ -113,10 +111,9 @@ const SHELLS: [&str; 14] = [
     "zsh",
 ];
 
-/// Whether that process is a shell, by the file that it executes and not by a name that it gave itself. Not known outside
-/// of Linux: false.
+/// Whether that process is a shell, by the file that it executes and not by a name that it gave itself.
 pub fn is_shell(pid: i32) -> bool {
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let program = system::program(pid).unwrap_or_default();
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     SHELLS.contains(&name.trim_end_matches(" (deleted)"))
 }
@@ -144,6 +141,7 @@ pub fn is_descendant(pid: i32, ancestor: i32, levels: u8) -> bool {
 mod linux {
     use std::fs;
     use std::io;
+    use std::path::PathBuf;
 
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -202,63 +200,19 @@ mod linux {
 
     /// Field `number` (3 or more, as in proc(5)). The second, the program's name in parentheses, may hold spaces and
     /// parentheses itself; nothing behind it does.
+    pub(super) fn has_variable(pid: i32, wanted: &str) -> bool {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    }
+
+    /// The file that it executes.
+    pub(super) fn program(pid: i32) -> Option<PathBuf> {
+        fs::read_link(format!("/proc/{pid}/exe")).ok()
+    }
+
     pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
         let (_, rest) = stat.rsplit_once(')')?;
         rest.split_ascii_whitespace().nth(number.checked_sub(3)?)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod portable {
-    use std::process::Command;
-    use std::time::Duration;
-
-    use nix::errno::Errno;
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
-
-    use super::{EndSignal, ProcessError};
-
-    const POLL: Duration = Duration::from_millis(250);
-
-    #[derive(Debug)]
-    pub(super) struct Handle;
-
-    impl Handle {
-        pub(super) fn open(pid: i32) -> Result<Self, ProcessError> {
-            if pid > 0 && lives(pid) { Ok(Self) } else { Err(ProcessError::Gone { pid }) }
-        }
-
-        pub(super) async fn exited(&self, pid: i32, _start_time: u64) {
-            while lives(pid) {
-                tokio::time::sleep(POLL).await;
-            }
-        }
-
-        pub(super) fn kill(&self, pid: i32, signal: EndSignal) -> Result<(), ProcessError> {
-            let signal = match signal {
-                EndSignal::Terminate => Signal::SIGTERM,
-                EndSignal::Kill => Signal::SIGKILL,
-            };
-            kill(Pid::from_raw(pid), signal).map_err(|errno| match errno {
-                Errno::ESRCH => ProcessError::Gone { pid },
-                errno => ProcessError::Io { what: "signal", pid, source: errno.into() },
-            })
-        }
-    }
-
-    fn lives(pid: i32) -> bool {
-        kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
-    }
-
-    /// Unknown here: 0 for every living process, so that identity is the number alone.
-    pub(super) fn start_time(pid: i32) -> Option<u64> {
-        lives(pid).then_some(0)
-    }
-
-    pub(super) fn parent_of(pid: i32) -> Option<i32> {
-        let output = Command::new("ps").args(["-o", "ppid=", "-p", &pid.to_string()]).output().ok()?;
-        String::from_utf8(output.stdout).ok()?.trim().parse().ok()
     }
 }
 
