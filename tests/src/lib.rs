@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`binaries`] | where the binaries are that were built with this test |
 //! | [`house`] | a temporary directory with a home, a tmux server and a daemon; ends with everything in it |
+//! | [`adapter_program`] | adapters that run beside a house, and what they say |
 //! | [`agent`] | what can be seen of the agent: its pane, its pid, its transcripts |
 //! | [`adapter`] | a program that reads an `out.` FIFO |
 //! | [`doors`] | FIFOs and subscribers of a house |
@@ -32,6 +33,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod adapter;
+pub mod adapter_program;
 pub mod agent;
 pub mod binaries;
 pub mod claude;
@@ -48,6 +50,7 @@ pub mod patience;
 pub mod proof;
 pub mod systemd;
 
+pub use adapter_program::AdapterProgram;
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};
 pub use human::Human;

@@ -3,6 +3,7 @@
 //! | module | command |
 //! |---|---|
 //! | [`check`] | what CI runs: format, lints, tidy, tests |
+//! | [`check_macos`] | the workspace's types on macOS, from Debian |
 //! | [`test`] | all tests, the end-to-end ones last |
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
@@ -16,6 +17,7 @@
 mod cargo;
 mod chaos;
 mod check;
+mod check_macos;
 mod demo;
 mod fuzz;
 mod programs;
@@ -43,6 +45,8 @@ struct Arguments {
 enum Command {
     /// What CI runs: format, lints, tidy, tests
     Check,
+    /// Type-check everything for macOS, on Debian: std and the compiler come from apt, unpacked beside the repository
+    CheckMacos,
     /// Run every test, the end-to-end ones last; installs what they need: tmux, nc, socat, curl, python3
     Test {
         /// Passed on to the test programs: a name to filter by, `--nocapture`
@@ -133,6 +137,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Check => check::run(),
+        Command::CheckMacos => check_macos::run(),
         Command::Test { arguments } => test::run(&arguments),
         Command::E2e { arguments } => test::run_end_to_end(&arguments),
         Command::Tidy { fix } => tidy::run(fix),

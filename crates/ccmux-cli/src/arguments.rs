@@ -7,6 +7,8 @@ use ccmux_wire::paths::InstanceName;
 use ccmux_wire::receipt::MessageState;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use crate::adapter::arguments::AdapterOptions;
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed otherwise, 2 usage, 3 timed out, 4 refused, 5 uncertain, 6 daemon not reachable.
 The daemon is found in /tmp/ccmux-NAME with -i NAME, else in CCMUX_RUNTIME_DIR, else in /tmp/ccmux.";
@@ -74,6 +76,8 @@ pub enum Command {
     Uninstall(InstallOptions),
     /// Read settings and screen rules again, and say what changed and what counts from the daemon's next start only
     Reload(ReloadOptions),
+    /// Run an adapter that comes with ccmux: messages by the clock, or from HTTP requests
+    Adapter(AdapterOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
 }

@@ -16,6 +16,9 @@ pub enum Failure {
     TimedOut(String),
     #[error("refused: {0}")]
     Refused(String),
+    /// The inbox takes no more for now.
+    #[error("refused: {0}")]
+    Full(String),
     #[error("uncertain: {0}")]
     Uncertain(String),
     /// The stream ended by the daemon's wish.
@@ -35,6 +38,7 @@ impl Failure {
             Some(
                 ErrorCode::BadFrame | ErrorCode::BadVersion | ErrorCode::NotAllowed | ErrorCode::Rejected,
             ) => Self::Refused(error),
+            Some(ErrorCode::Full) => Self::Full(error),
             Some(ErrorCode::TimedOut) => Self::TimedOut(error),
             Some(ErrorCode::Uncertain) => Self::Uncertain(error),
             Some(ErrorCode::Stopping | ErrorCode::Internal) | None => Self::Failed(error),
@@ -59,7 +63,7 @@ impl Failure {
 
     /// Whether the same may be tried again.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::LetGo(_) | Self::TimedOut(_))
+        matches!(self, Self::Unreachable { .. } | Self::LetGo(_) | Self::TimedOut(_) | Self::Full(_))
     }
 
     fn is_closed_pipe(&self) -> bool {
@@ -70,7 +74,7 @@ impl Failure {
         match self {
             Self::Failed(_) | Self::LetGo(_) | Self::Output(_) => 1,
             Self::TimedOut(_) => 3,
-            Self::Refused(_) => 4,
+            Self::Refused(_) | Self::Full(_) => 4,
             Self::Uncertain(_) => 5,
             Self::Unreachable { .. } => 6,
         }

@@ -13,8 +13,10 @@
 //! | [`ccmuxd`] | commands that work without a daemon: they become the `ccmuxd` beside this client |
 //! | [`mcp`] | Claude's tools over stdio |
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
+//! | [`adapter`] | programs of their own that put messages on a channel: by the clock, over HTTP |
 //! | the others | one command each |
 
+mod adapter;
 mod arguments;
 mod attach;
 mod attention;
@@ -68,6 +70,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Attention(options) => attention::run(&dir, &options),
         Command::Mute(options) => attention::mute(&dir, &options),
         Command::Notify(options) => attention::notify(&dir, &options),
+        Command::Adapter(options) => adapter::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }

@@ -37,6 +37,7 @@ fn exchange(dir: &Path, options: SendOptions) -> Result<Answer, Failure> {
         channel: options.channel.map(String::from),
         content,
         id: options.id,
+        ts: None,
         meta: None,
         wait: Some(options.wait.into()),
         timeout_s: options.timeout,

@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
@@ -140,7 +141,8 @@ fn a_stopped_daemon_with_a_full_backlog_is_left_in_time() {
     socket::listen(&listener, Backlog::new(1).unwrap()).unwrap();
     let mut waiting = Vec::new();
     loop {
-        let peer = stream(SockFlag::SOCK_NONBLOCK);
+        let peer = stream(SockFlag::empty());
+        fcntl(&peer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         if socket::connect(peer.as_raw_fd(), &address).is_err() {
             break;
         }

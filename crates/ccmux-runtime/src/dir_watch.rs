@@ -5,11 +5,17 @@
 //! loop { watch.follow(dir)?; look_at(dir); watch.changed().await; }
 //! ```
 //!
-//! inotify on Linux. Elsewhere, and where the system has no inotify instance left, `changed` returns four times a second.
+//! inotify on Linux, kqueue on macOS (`dir_watch_macos`). Where the system has no instance of it left, `changed` returns
+//! four times a second.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+
+#[cfg(not(target_os = "linux"))]
+use crate::dir_watch_macos::Follower;
+#[cfg(target_os = "linux")]
+use linux::Follower;
 
 const POLL: Duration = Duration::from_millis(250);
 
@@ -26,8 +32,7 @@ pub enum Watched {
 #[derive(Debug)]
 pub struct DirWatch {
     watched: Watched,
-    #[cfg(target_os = "linux")]
-    inotify: Option<linux::Follower>,
+    follower: Option<Follower>,
 }
 
 impl DirWatch {
@@ -35,8 +40,7 @@ impl DirWatch {
     pub fn new(watched: Watched) -> Self {
         Self {
             watched,
-            #[cfg(target_os = "linux")]
-            inotify: linux::Follower::new()
+            follower: Follower::new()
                 .inspect_err(|error| tracing::warn!(event = "watch.degraded", %error))
                 .ok(),
         }
@@ -48,20 +52,17 @@ impl DirWatch {
     /// # Errors
     /// If it is not there or is not a directory.
     pub fn follow(&mut self, dir: &Path) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        if let Some(inotify) = &mut self.inotify {
-            return inotify.follow(dir, self.watched);
+        if let Some(follower) = &mut self.follower {
+            return follower.follow(dir, self.watched);
         }
-        let _ = self.watched;
         dir.metadata()
             .and_then(|found| if found.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) })
     }
 
     /// Returns when something may have changed since the last call, the directory itself included. Cancel safe.
     pub async fn changed(&mut self) {
-        #[cfg(target_os = "linux")]
-        if let Some(inotify) = &mut self.inotify {
-            match inotify.changed().await {
+        if let Some(follower) = &mut self.follower {
+            match follower.changed().await {
                 Ok(()) => return,
                 Err(error) => tracing::warn!(event = "watch.degraded", %error),
             }

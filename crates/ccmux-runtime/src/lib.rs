@@ -40,12 +40,16 @@ pub mod control;
 pub mod daemon;
 mod database_file;
 pub mod dir_watch;
+#[cfg(not(target_os = "linux"))]
+mod dir_watch_macos;
 mod disk;
 pub mod doctor;
 pub mod event_loop;
 pub mod inbox;
 pub mod install;
 pub mod intake;
+#[cfg(not(target_os = "linux"))]
+mod kqueue;
 pub mod mcp;
 pub mod metrics;
 pub mod notify;

@@ -97,6 +97,9 @@ pub struct SendRequest {
     /// The same id on the same channel is accepted once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub id: Option<String>,
+    /// When it was sent, Unix seconds or milliseconds, within 24 h of now; otherwise the time of arrival counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ts: Option<f64>,
     /// Kept with the message, not shown to Claude.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub meta: Option<Value>,
@@ -122,6 +125,9 @@ pub struct Reply {
     /// For `send`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub receipt: Option<Receipt>,
+    /// For `send`: the id was known on its channel; the receipt is the first message's, and nothing was stored.
+    #[serde(skip_serializing_if = "is_false", default)]
+    pub duplicate: bool,
     /// For `send` with `wait: answered`: Claude's text.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answer: Option<String>,
@@ -146,6 +152,10 @@ pub struct Reply {
     /// For `attention` and `mute`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attention: Option<Box<Standing>>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// What a reload did.
@@ -182,6 +192,8 @@ pub enum ErrorCode {
     /// The message can't be taken (empty, too large, bad channel), what is asked can't be done to it, or what was to be
     /// read again is broken.
     Rejected,
+    /// So many messages wait that no further one is taken now: the same may be tried again later.
+    Full,
     /// The state waited for was not reached in time.
     TimedOut,
     /// The message ended `uncertain`.

@@ -428,13 +428,25 @@ fn claim_channel(message: &mut InboundMessage, value: &Value) -> Result<(), &'st
     Ok(())
 }
 
-/// Unix seconds or milliseconds: whichever lies within 24 h of now.
 fn take_ts(message: &mut InboundMessage, value: &Value) -> Result<(), &'static str> {
     let ts = value.as_f64().ok_or("is no number")?;
-    let now = message.ts_ms as f64;
-    let near = [ts * 1000.0, ts].into_iter().find(|ms| (ms - now).abs() <= MAX_TS_DISTANCE_MS);
-    message.ts_ms = near.ok_or("is not within 24 h of now")?.round() as i64;
+    message.ts_ms = sent_at_ms(ts, message.ts_ms).ok_or("is not within 24 h of now")?;
     Ok(())
+}
+
+/// A sender's `ts`, Unix seconds or milliseconds, in milliseconds: whichever lies within 24 h of now.
+///
+/// ```
+/// use ccmux_wire::inbound::sent_at_ms;
+/// let now = 1_740_000_000_000;
+/// assert_eq!(sent_at_ms(1_740_000_001.5, now), Some(1_740_000_001_500));
+/// assert_eq!(sent_at_ms(1_740_000_001_500.0, now), Some(1_740_000_001_500));
+/// assert_eq!(sent_at_ms(1.0, now), None);
+/// ```
+pub fn sent_at_ms(ts: f64, now_unix_ms: i64) -> Option<i64> {
+    let now = now_unix_ms as f64;
+    let near = [ts * 1000.0, ts].into_iter().find(|ms| (ms - now).abs() <= MAX_TS_DISTANCE_MS);
+    near.map(|ms| ms.round() as i64)
 }
 
 /// A longer id is not cut: two ids with one beginning would make one message of two.

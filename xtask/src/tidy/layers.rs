@@ -28,7 +28,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
     ("ccmux-hook", &["tokio", "nix", "clap", "anyhow"], "it stands on Claude's critical path"),
     ("ccmux-wire", &["tokio", "nix", "rusqlite"], "everybody carries it"),
-    ("ccmux-cli", &["tokio", "rusqlite"], "it is a blocking client"),
+    ("ccmux-cli", &["rusqlite"], "it asks the daemon"),
 ];
 
 /// What the check looks at, by names.

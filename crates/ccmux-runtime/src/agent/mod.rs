@@ -19,6 +19,8 @@ pub mod launch;
 pub mod mcp_entry;
 pub mod plan;
 pub mod process;
+#[cfg(not(target_os = "linux"))]
+mod process_macos;
 pub mod proxy;
 pub mod record;
 pub mod reset_time;

@@ -6,17 +6,14 @@
 //! is_descendant(hook_pid, agent.pid(), 2)
 //! ```
 //!
-//! On systems without pidfd the process is looked for four times a second, and start times are unknown.
+//! macOS has kqueue in place of pidfd, and `ps` in place of `/proc`: `process_macos`.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::{fs, io};
+use std::io;
 
+#[cfg(not(target_os = "linux"))]
+use super::process_macos as system;
 #[cfg(target_os = "linux")]
 use linux as system;
-#[cfg(not(target_os = "linux"))]
-use portable as system;
 
 /// Why a process can't be followed.
 #[derive(Debug, thiserror::Error)]
@@ -108,11 +105,9 @@ pub fn resident_bytes(pid: i32) -> Option<u64> {
     system::resident_kib(pid).map(|kib| kib * 1024)
 }
 
-/// Whether a process was started with a variable of that value. Not known outside of Linux: false.
+/// Whether a process was started with a variable of that value.
 pub fn has_variable(pid: i32, name: &str, value: &str) -> bool {
-    let wanted = format!("{name}={value}");
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    system::has_variable(pid, &format!("{name}={value}"))
 }
 
 /// Programs that run what they read.
@@ -122,21 +117,11 @@ const SHELLS: [&str; 14] = [
 ];
 
 /// Whether that process is a shell, by the file that it executes and not by a name that it gave itself; where the daemon's
-/// sandbox hides that file, by the word that it was started with. Not known outside of Linux: false.
+/// sandbox hides that file, by the word that it was started with.
 pub fn is_shell(pid: i32) -> bool {
-    let program = match fs::read_link(format!("/proc/{pid}/exe")) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => first_word(pid),
-        program => program.unwrap_or_default(),
-    };
+    let program = system::program(pid).unwrap_or_default();
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     SHELLS.contains(&name.trim_end_matches(" (deleted)"))
-}
-
-/// Of a script's process it is the interpreter, of a login shell it begins with a `-`.
-fn first_word(pid: i32) -> PathBuf {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let word = line.split(|byte| *byte == 0).next().unwrap_or_default();
-    OsStr::from_bytes(word.strip_prefix(b"-").unwrap_or(word)).into()
 }
 
 /// The parent of a process.
@@ -160,8 +145,11 @@ pub fn is_descendant(pid: i32, ancestor: i32, levels: u8) -> bool {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::ffi::OsStr;
     use std::fs;
     use std::io;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::PathBuf;
 
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -224,73 +212,31 @@ mod linux {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    pub(super) fn has_variable(pid: i32, wanted: &str) -> bool {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    }
+
+    /// The file that it executes.
+    pub(super) fn program(pid: i32) -> Option<PathBuf> {
+        match fs::read_link(format!("/proc/{pid}/exe")) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => first_word(pid),
+            program => program.ok(),
+        }
+    }
+
+    /// Of a script's process it is the interpreter, of a login shell it begins with a `-`.
+    pub(super) fn first_word(pid: i32) -> Option<PathBuf> {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let word = line.split(|byte| *byte == 0).next()?;
+        Some(OsStr::from_bytes(word.strip_prefix(b"-").unwrap_or(word)).into())
+    }
+
     /// Field `number` (3 or more, as in proc(5)). The second, the program's name in parentheses, may hold spaces and
     /// parentheses itself; nothing behind it does.
     pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
         let (_, rest) = stat.rsplit_once(')')?;
         rest.split_ascii_whitespace().nth(number.checked_sub(3)?)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod portable {
-    use std::process::Command;
-    use std::time::Duration;
-
-    use nix::errno::Errno;
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
-
-    use super::{EndSignal, ProcessError};
-
-    const POLL: Duration = Duration::from_millis(250);
-
-    #[derive(Debug)]
-    pub(super) struct Handle;
-
-    impl Handle {
-        pub(super) fn open(pid: i32) -> Result<Self, ProcessError> {
-            if pid > 0 && lives(pid) { Ok(Self) } else { Err(ProcessError::Gone { pid }) }
-        }
-
-        pub(super) async fn exited(&self, pid: i32, _start_time: u64) {
-            while lives(pid) {
-                tokio::time::sleep(POLL).await;
-            }
-        }
-
-        pub(super) fn kill(&self, pid: i32, signal: EndSignal) -> Result<(), ProcessError> {
-            let signal = match signal {
-                EndSignal::Terminate => Signal::SIGTERM,
-                EndSignal::Kill => Signal::SIGKILL,
-            };
-            kill(Pid::from_raw(pid), signal).map_err(|errno| match errno {
-                Errno::ESRCH => ProcessError::Gone { pid },
-                errno => ProcessError::Io { what: "signal", pid, source: errno.into() },
-            })
-        }
-    }
-
-    fn lives(pid: i32) -> bool {
-        kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
-    }
-
-    /// Unknown here: 0 for every living process, so that identity is the number alone.
-    pub(super) fn start_time(pid: i32) -> Option<u64> {
-        lives(pid).then_some(0)
-    }
-
-    pub(super) fn parent_of(pid: i32) -> Option<i32> {
-        ask_ps("ppid=", pid)
-    }
-
-    pub(super) fn resident_kib(pid: i32) -> Option<u64> {
-        ask_ps("rss=", pid)
-    }
-
-    fn ask_ps<N: std::str::FromStr>(what: &str, pid: i32) -> Option<N> {
-        let output = Command::new("ps").args(["-o", what, "-p", &pid.to_string()]).output().ok()?;
-        String::from_utf8(output.stdout).ok()?.trim().parse().ok()
     }
 }
 
@@ -342,12 +288,12 @@ mod tests {
         let mut login =
             login.arg0("-sh").args(["-c", "read line; exit"]).stdin(Stdio::piped()).spawn().unwrap();
         // Not before it is the shell.
-        while first_word(login.id() as i32) != Path::new("sh") {
+        while linux::first_word(login.id() as i32) != Some("sh".into()) {
             std::thread::yield_now();
         }
         drop(login.stdin.take());
         login.wait().unwrap();
-        assert_eq!(first_word(-1), Path::new(""));
+        assert_eq!(linux::first_word(-1), None);
     }
 
     #[cfg(target_os = "linux")]

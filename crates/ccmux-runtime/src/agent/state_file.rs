@@ -142,8 +142,10 @@ impl StateFileWatcher {
     }
 
     fn is_ours(&self, record: &Record) -> bool {
-        record.pid == Some(self.pid.into())
-            && record.proc_start.as_deref() == Some(self.start_time.to_string().as_str())
+        // What Claude Code writes elsewhere than on Linux is not known: there the number alone counts.
+        let same_start = cfg!(not(target_os = "linux"))
+            || record.proc_start.as_deref() == Some(self.start_time.to_string().as_str());
+        record.pid == Some(self.pid.into()) && same_start
     }
 }
 

@@ -7,6 +7,7 @@ use ccmux_policy::{Event, PolicyStatus};
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::control::{BroadcastRequest, ErrorCode, Reply, SendRequest};
 use ccmux_wire::id::{MessageId, Seq};
+use ccmux_wire::inbound::sent_at_ms;
 use ccmux_wire::inbox::{InboxMessage, InboxRequest, LIST_BY_DEFAULT};
 use ccmux_wire::receipt::{MessageState, Receipt};
 use ccmux_wire::status::{AgentStatus, McpStatus, Status, TmuxStatus, Why};
@@ -71,9 +72,10 @@ impl<T: Terminal> Answers<T> {
         };
         let wanted = request.wait.unwrap_or(MessageState::Accepted);
         if wanted == MessageState::Accepted {
-            return Reply { receipt: Some(accepted.receipt), ..Reply::ok() };
+            return Reply { receipt: Some(accepted.receipt), duplicate: accepted.duplicate, ..Reply::ok() };
         }
-        self.wait(accepted.message, wanted, request.timeout_s).await
+        let reply = self.wait(accepted.message, wanted, request.timeout_s).await;
+        Reply { duplicate: accepted.duplicate, ..reply }
     }
 
     async fn wait(&self, message: MessageId, wanted: MessageState, limit_s: Option<u64>) -> Reply {
@@ -251,13 +253,14 @@ fn new_message(request: &SendRequest) -> Result<NewMessage, String> {
         Some(name) => name.parse().map_err(|error| format!("channel {name:?}: {error}"))?,
         None => ChannelName::default_channel(),
     };
+    let now = unix_ms().0;
     Ok(NewMessage {
         shown: channel.to_string(),
         channel,
         content: request.content.clone(),
         id: request.id.clone(),
         meta: request.meta.clone(),
-        ts_ms: unix_ms().0,
+        ts_ms: request.ts.and_then(|ts| sent_at_ms(ts, now)).unwrap_or(now),
     })
 }
 
@@ -272,5 +275,10 @@ fn messages_or_refusal(done: Result<Vec<InboxMessage>, InboxError>) -> Reply {
 }
 
 fn refused_message(error: &AcceptError) -> Reply {
-    Reply::refused(ErrorCode::Rejected, error.to_string())
+    let code = match error {
+        AcceptError::QueueFull { .. } => ErrorCode::Full,
+        AcceptError::Inbox(_) => ErrorCode::Internal,
+        _ => ErrorCode::Rejected,
+    };
+    Reply::refused(code, error.to_string())
 }

@@ -235,13 +235,13 @@ fn swap(path: &Path, hidden: &Path, id: FileId) -> Result<bool, LogError> {
     Ok(false)
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(io::Error::from)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn exchange(_one: &Path, _other: &Path) -> io::Result<()> {
     Err(Errno::ENOSYS.into())
 }

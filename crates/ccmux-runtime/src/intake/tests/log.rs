@@ -7,8 +7,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use ccmux_policy::Event;
-use nix::fcntl::OFlag;
-use nix::unistd::pipe2;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -42,8 +40,9 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> Self {
-        let (reader, writer) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).unwrap();
-        Self { writer: writer.into(), reader }
+        let (reader, writer) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        Self { writer: std::os::fd::OwnedFd::from(writer).into(), reader: reader.into() }
     }
 
     fn move_into(&mut self, log: &mut IntakeLog, bytes: &[u8]) {
