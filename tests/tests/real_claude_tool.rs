@@ -93,7 +93,19 @@ fn type_line(house: &House, pane: &str, line: &str) {
 /// Acceptance E5. Field fault 34.
 #[test]
 fn e5_f34_the_tool_is_there_after_a_restart_and_after_a_minute_without_a_daemon() {
-    let Some(house) = ready("") else { return };
+    outlives_the_daemon("");
+}
+
+/// Claude holds no stream that it could lose: docs/adr/0018.
+///
+/// Acceptance E5. Field fault 34.
+#[test]
+fn e5_f34_over_streamable_http_it_is_there_too() {
+    outlives_the_daemon(&entry("http"));
+}
+
+fn outlives_the_daemon(settings: &str) {
+    let Some(house) = ready(settings) else { return };
     let got = house.adapter("test");
     house.write("in.t", "mcp: test one\n");
     house.wait_for_lines(&got, 1);

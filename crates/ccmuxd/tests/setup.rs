@@ -263,6 +263,8 @@ fn a_dialog_is_named_and_left_to_the_person_and_no_key_is_sent() {
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         assert_eq!(place.agents(), "ccmux 0\n", "left to be answered");
         assert_eq!(place.read("agent/keys"), "", "{screen}");
+        // A daemon may adopt it: it knows its tools.
+        assert!(place.read("state/claude-mcp.json").contains("ccmux"));
         // The person answers; the next run finds Claude ready, and ends what the first one left.
         place.tmux(&place.socket, &["send-keys", "-t", "=ccmux:", "Down", "Enter"]);
         wait("answer", || place.read("agent/keys").contains("0d"));

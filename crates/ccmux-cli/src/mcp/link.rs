@@ -36,6 +36,14 @@ const CALL_PAUSE: Duration = Duration::from_millis(500);
 /// and up to this one while nothing does.
 const IDLE_PAUSE: Duration = Duration::from_secs(5);
 
+/// How long things may take.
+struct Patience {
+    /// A daemon that is away.
+    away: Duration,
+    /// A daemon that has the call.
+    answer: Duration,
+}
+
 /// What a call ran into.
 enum Undone {
     /// The daemon did not read it, or did nothing.
@@ -57,13 +65,15 @@ struct Known {
 /// The way.
 pub struct Link {
     dir: PathBuf,
+    patience: Patience,
     known: Mutex<Known>,
     changed: Condvar,
 }
 
 impl Link {
     pub fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), known: Mutex::default(), changed: Condvar::new() }
+        let patience = Patience { away: AWAY, answer: ANSWERS_WITHIN };
+        Self { dir: dir.to_owned(), patience, known: Mutex::default(), changed: Condvar::new() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -126,7 +136,7 @@ impl Link {
 
     /// Has a tool done. `None`: it is no longer wanted, and was not done.
     pub fn call(&self, call: &ToolCall, is_unwanted: &dyn Fn() -> bool) -> Option<ToolDone> {
-        let until = Instant::now() + AWAY;
+        let until = Instant::now() + self.patience.away;
         let mut pause = FIRST_PAUSE;
         loop {
             if is_unwanted() {
@@ -139,7 +149,7 @@ impl Link {
                 Err(Undone::Nothing(why) | Undone::Perhaps(why)) => why,
             };
             if Instant::now() >= until {
-                return Some(failed(away(&why)));
+                return Some(failed(away(&why, self.patience.away)));
             }
             self.rest(pause, is_unwanted);
             pause = (pause * 2).min(CALL_PAUSE);
@@ -159,7 +169,7 @@ impl Link {
         let mut client = Client::connect(&self.dir).map_err(nothing)?;
         // The daemon acts on whole lines: what could not be written to the end was not heard.
         client.send(Request::Tool(call.clone())).map_err(nothing)?;
-        let line = match client.read_line(Some(ANSWERS_WITHIN)) {
+        let line = match client.read_line(Some(self.patience.answer)) {
             Ok(Some(line)) => line,
             // The kernel tells whether something was left unread.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {
@@ -190,11 +200,9 @@ fn failed(text: String) -> ToolDone {
     ToolDone { text, is_error: true }
 }
 
-fn away(why: &str) -> String {
-    format!(
-        "ccmux is away: {why} (waited {} s); nothing was done. Try again later, or tell the user",
-        AWAY.as_secs()
-    )
+fn away(why: &str, waited: Duration) -> String {
+    let waited = waited.as_secs();
+    format!("ccmux is away: {why} (waited {waited} s); nothing was done. Try again later, or tell the user")
 }
 
 fn perhaps(call: &ToolCall, why: &str) -> String {
@@ -204,4 +212,53 @@ fn perhaps(call: &ToolCall, why: &str) -> String {
         "ccmux took the message for {channel}, but {why}: it may have been written, or not. It is not sent again by \
          itself; send it again only if twice does no harm, else tell the user"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn impatient(dir: &Path) -> Link {
+        let soon = Duration::from_millis(100);
+        Link { patience: Patience { away: soon, answer: soon }, ..Link::new(dir) }
+    }
+
+    fn send() -> ToolCall {
+        let arguments = serde_json::json!({"channel": "phone"}).as_object().cloned().unwrap();
+        ToolCall { name: "send_to_channel".into(), arguments, token: None }
+    }
+
+    fn said(link: &Link, call: &ToolCall) -> String {
+        let done = link.call(call, &|| false).unwrap();
+        assert!(done.is_error, "{done:?}");
+        done.text
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_come_back_is_named_and_nothing_was_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = said(&impatient(&dir.path().join("gone")), &send());
+        assert!(text.contains("control.sock") && text.contains("nothing was done. Try again"), "{text}");
+    }
+
+    #[test]
+    fn a_daemon_that_hangs_leaves_it_open_what_became_of_the_message() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let _hangs = UnixListener::bind(dir.path().join("control.sock")).unwrap();
+        let text = said(&impatient(dir.path()), &send());
+        assert!(text.contains("message for phone") && text.contains("may have been written"), "{text}");
+        let list = ToolCall { name: LIST.into(), ..send() };
+        assert!(said(&impatient(dir.path()), &list).contains("nothing was done"));
+    }
+
+    #[test]
+    fn a_call_that_nobody_wants_is_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(impatient(dir.path()).call(&send(), &|| true), None);
+    }
 }

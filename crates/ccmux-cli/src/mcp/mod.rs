@@ -18,7 +18,7 @@
 mod link;
 mod rpc;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,12 +70,14 @@ struct Bridge {
     changed: Condvar,
 }
 
-/// What is being done, by the requests' ids.
+/// What is being done. By numbers of our own: a client may use an id again as soon as it has the answer.
 #[derive(Default)]
 struct Calls {
-    open: HashSet<String>,
+    begun: u64,
+    /// With the requests' ids.
+    open: HashMap<u64, Value>,
     /// Claude no longer wants to know: what has not gone to the daemon must not.
-    cancelled: HashSet<String>,
+    cancelled: HashSet<u64>,
 }
 
 impl Bridge {
@@ -150,32 +152,37 @@ impl Bridge {
         let Some(call) = self.call_of(params) else {
             return self.say(&rpc::error(&id, rpc::BAD_PARAMS, "a call has a `name`, and `arguments`"));
         };
-        let key = id.to_string();
-        if !self.has_room_for(&key) {
+        let Some(number) = self.number_of(&id) else {
             let why = format!("{MAX_CALLS} calls wait already");
             return self.say(&rpc::result(&id, not_begun(&why)));
-        }
+        };
         let (bridge, call_id) = (Arc::clone(self), id.clone());
-        let spawned = thread::Builder::new().spawn(move || bridge.do_call(&call_id, &call));
+        let spawned = thread::Builder::new().spawn(move || bridge.do_call(number, &call_id, &call));
         // Not our end, which Claude would never get over.
         spawned.map(drop).or_else(|error| {
-            self.end_call(&key);
+            self.end_call(number);
             self.say(&rpc::result(&id, not_begun(&error.to_string())))
         })
     }
 
-    fn has_room_for(&self, key: &str) -> bool {
+    /// `None`: there are too many.
+    fn number_of(&self, id: &Value) -> Option<u64> {
         let mut calls = self.calls();
-        calls.open.len() < MAX_CALLS && calls.open.insert(key.to_owned())
+        if calls.open.len() >= MAX_CALLS {
+            return None;
+        }
+        calls.begun += 1;
+        let number = calls.begun;
+        calls.open.insert(number, id.clone());
+        Some(number)
     }
 
-    fn do_call(&self, id: &Value, call: &ToolCall) {
-        let key = id.to_string();
-        if let Some(done) = self.link.call(call, &|| self.calls().cancelled.contains(&key)) {
+    fn do_call(&self, number: u64, id: &Value, call: &ToolCall) {
+        if let Some(done) = self.link.call(call, &|| self.calls().cancelled.contains(&number)) {
             // Whoever doesn't read has gone, and then the input ends, too.
             let _ = self.say(&rpc::result(id, result_of(done)));
         }
-        self.end_call(&key);
+        self.end_call(number);
     }
 
     fn call_of(&self, params: Value) -> Option<ToolCall> {
@@ -189,18 +196,17 @@ impl Bridge {
         Some(ToolCall { name, arguments, token: self.token.clone() })
     }
 
-    fn end_call(&self, key: &str) {
+    fn end_call(&self, number: u64) {
         let mut calls = self.calls();
-        calls.open.remove(key);
-        calls.cancelled.remove(key);
+        calls.open.remove(&number);
+        calls.cancelled.remove(&number);
         self.changed.notify_all();
     }
 
     fn cancel(&self, id: &Value) {
-        let (mut calls, key) = (self.calls(), id.to_string());
-        if calls.open.contains(&key) {
-            calls.cancelled.insert(key);
-        }
+        let mut calls = self.calls();
+        let Calls { open, cancelled, .. } = &mut *calls;
+        cancelled.extend(open.iter().filter(|(_, of)| *of == id).map(|(number, _)| *number));
         drop(calls);
         self.link.wake();
     }
@@ -209,7 +215,7 @@ impl Bridge {
     fn finish(&self) {
         {
             let mut calls = self.calls();
-            calls.cancelled = calls.open.clone();
+            calls.cancelled = calls.open.keys().copied().collect();
         }
         self.link.wake();
         let calls = self.calls();

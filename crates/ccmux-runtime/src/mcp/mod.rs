@@ -1,4 +1,5 @@
-//! HTTP on 127.0.0.1: the tools that Claude calls, and the stream of turns and alerts.
+//! HTTP on 127.0.0.1: the tools that Claude calls, and the stream of turns and alerts. (Claude itself mostly calls by
+//! `ccmux mcp`, whose calls come over `control.sock`: [`crate::control::tools`].)
 //!
 //! ```text
 //! POST /mcp                streamable HTTP, no sessions ─┐

@@ -16,8 +16,10 @@ use super::door::Door;
 use super::last_words::LastWords;
 use super::login::{is_logged_out, shows_logged_out};
 use super::{Seen, mark};
+use crate::agent::mcp_entry::Transport;
 use crate::agent::record::session_token;
 use crate::agent::start::AgentStart;
+use crate::mcp;
 use crate::screen::{Screen, classify, plain_text};
 use crate::terminal::{Terminal, TerminalError};
 use crate::workers::starter::exit_status;
@@ -198,7 +200,8 @@ async fn pane(ground: &Ground) -> Result<(Seat, Step), String> {
     let Directories::Ours(runtime_dir, state_dir) = &ground.dirs else {
         return Err("the directories are a daemon's".to_owned());
     };
-    let session = &ground.setting.settings.tmux_session;
+    let settings = &ground.setting.settings;
+    let session = &settings.tmux_session;
     let found = ground.terminal.find().await.map_err(|error| error.to_string())?;
     if let Some(pane) = found.filter(|pane| pane.dead.is_none()) {
         let (id, pid) = (pane.id, pane.pid);
@@ -207,6 +210,9 @@ async fn pane(ground: &Ground) -> Result<(Seat, Step), String> {
         return Ok((Seat::Pane { ours, id, pid }, step));
     }
     let token = session_token(state_dir.path()).map_err(|error| format!("the session's token: {error}"))?;
+    // A daemon may adopt it: by stdio, or at the usual port, it has its tools then.
+    let mcp = mcp::Door::new(state_dir.path(), settings.mcp.port, settings.mcp.auth == "token")
+        .map_err(|error| format!("the HTTP server's token: {error}"))?;
     let start = AgentStart {
         plan: &ground.plan,
         hook: &ground.hook,
@@ -214,7 +220,7 @@ async fn pane(ground: &Ground) -> Result<(Seat, Step), String> {
         runtime_dir: runtime_dir.path(),
         token: &token,
         launcher: &ground.setting.binaries.ccmuxd,
-        mcp: None,
+        mcp: Some((&mcp, Transport::of(&settings.mcp.entry))),
     };
     let started = start.start(&ground.terminal, None).await?;
     let step = Step::ok(format!("started {} in tmux session {session}", ground.plan.program()));
