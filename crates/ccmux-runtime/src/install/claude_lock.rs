@@ -75,6 +75,8 @@ impl Drop for ClaudeLock {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -83,12 +85,20 @@ mod tests {
         let file = dir.path().join(".claude.json");
         let lock = ClaudeLock::take(&file).unwrap();
         assert!(dir.path().join(".claude.json.lock").is_dir());
-        let second = std::thread::spawn({
-            let file = file.clone();
-            move || ClaudeLock::take(&file).map(drop)
+        let released = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| ClaudeLock::take(&file).map(|_| released.load(Ordering::SeqCst)));
+            assert!(
+                fs::create_dir(dir.path().join(".claude.json.lock")).is_err(),
+                "Claude would be kept out, too"
+            );
+            released.store(true, Ordering::SeqCst);
+            drop(lock);
+            assert!(
+                second.join().unwrap().unwrap(),
+                "the second one had it before the first one gave it back"
+            );
         });
-        drop(lock);
-        second.join().unwrap().unwrap();
         assert_eq!(dir.path().read_dir().unwrap().count(), 0);
     }
 
