@@ -22,7 +22,7 @@ const REAL: &str = "tests/tests/real_claude";
 
 /// What went wrong in the field with tools of this kind, and must have a test. The numbers are those of the project's
 /// collection; what is missing here belongs to doors that don't exist yet.
-const FAULTS: [(u8, &str); 27] = [
+const FAULTS: [(u8, &str); 28] = [
     (1, "Enter right after the text is swallowed, and the message is called sent"),
     (2, "the agent accepts only one form of Enter"),
     (3, "text is damaged on the way: a `;` at the end, a leading `-`, tabs, big texts"),
@@ -48,6 +48,7 @@ const FAULTS: [(u8, &str); 27] = [
     (24, "another session of the user is published"),
     (26, "a transcript path names something that must not be read"),
     (29, "a shell gets what was meant for the agent"),
+    (30, "a restart of the daemon ends the agent, or the agent inherits its sandbox"),
     (35, "a regular file stands where the FIFO should be"),
     (36, "a FIFO or the directory vanishes and comes again; a session has a similar name"),
 ];
@@ -60,7 +61,7 @@ enum On {
 }
 
 /// What must be seen from outside, and must have a test.
-const ACCEPTANCE: [(&str, On, &str); 22] = [
+const ACCEPTANCE: [(&str, On, &str); 23] = [
     ("A3", On::Real, "a killed daemon comes back: same agent, nothing doubled"),
     ("A4", On::Demo, "what happened while the daemon was down is caught up"),
     ("A5", On::Demo, "a dialog that is open at a restart is left alone"),
@@ -83,6 +84,7 @@ const ACCEPTANCE: [(&str, On, &str); 22] = [
     ("D3", On::Demo, "hooks in any number and a late transcript: published once, complete"),
     ("D4", On::Real, "another session is never heard on the socket"),
     ("D5", On::Demo, "a subscriber that comes back has no gap and no double"),
+    ("F5", On::Demo, "as a systemd unit: whatever ends the daemon, the agent goes on, and FIFOs stay open"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.
