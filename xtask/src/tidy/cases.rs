@@ -49,6 +49,7 @@ const FAULTS: &[(u8, &str)] = &[
     (25, "an installer destroys the user's settings"),
     (26, "a transcript path names something that must not be read"),
     (29, "a shell gets what was meant for the agent"),
+    (30, "a restart of the daemon ends the agent, or the agent inherits its sandbox"),
     (31, "a mark of a parent agent makes the agent write no transcript"),
     (32, "a proxy captures loopback; a port in use makes a crash loop"),
     (34, "a daemon that was away costs the agent its tools"),
@@ -100,6 +101,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),
     ("E5", On::Real, "the tool works after a restart, and after a minute without the daemon"),
     ("H1", On::Real, "the user's files are as before after an uninstall, and a running Claude loses nothing"),
+    ("F5", On::Demo, "as a systemd unit: whatever ends the daemon, the agent goes on, and FIFOs stay open"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.

@@ -1,3 +1,5 @@
+//! What is said to systemd, heard by the test instead.
+
 use std::sync::mpsc::TryRecvError;
 
 use super::*;
