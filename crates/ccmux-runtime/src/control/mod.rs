@@ -11,6 +11,7 @@
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
 
 pub mod hooks;
+pub mod live;
 pub mod principal;
 pub mod reload;
 pub mod requests;

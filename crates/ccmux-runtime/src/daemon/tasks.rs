@@ -19,6 +19,7 @@ use super::house::House;
 use super::sink::InboxSink;
 use crate::agent::record::AgentRecord;
 use crate::control::hooks::HookFront;
+use crate::control::live::{Live, Rooms};
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
@@ -34,6 +35,7 @@ use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
 use crate::turns::retention::Keeper;
+use crate::turns::store::Keep;
 use crate::workers::clerk::Clerk;
 use crate::workers::herald::{Herald, News};
 use crate::workers::on_the_way::{NotUnderstood, OnTheWay, PutAway, TextOnTheWay};
@@ -96,13 +98,13 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     start_workers(house, &tasks, &workers, orders, agent, &on_the_way, shutdown);
     let board = start_intake(house, &tasks, shutdown);
     start_caretaker(house, &tasks, shutdown);
-    let channels = board.subscribe();
+    let tools = tools(house, board.subscribe(), shutdown);
+    house.live = Some(live(house, &tools, start_keeper(house, &tasks, shutdown)));
     let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way);
     let page = start_metrics(house, &tasks, Arc::clone(&desk), shutdown);
-    start_mcp(house, &tasks, channels, page, shutdown);
+    start_mcp(house, &tasks, tools, page, shutdown);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
-    start_keeper(house, &tasks, shutdown);
     let event_loop = EventLoop {
         policy,
         begin,
@@ -124,9 +126,25 @@ fn start_herald(house: &mut House, tasks: &TaskTracker) {
     tasks.spawn(Herald { news, events: house.events.clone(), turns, inbox, metrics }.run());
 }
 
-fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {
-    let (turns, keep) = (house.turns.turns.clone(), house.setting.settings.keep());
-    tasks.spawn(Keeper { turns, keep, shutdown: shutdown.clone() }.run());
+fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) -> watch::Sender<Keep> {
+    let (turns, (keep, kept)) = (house.turns.turns.clone(), watch::channel(house.setting.settings.keep()));
+    tasks.spawn(Keeper { turns, keep: kept, shutdown: shutdown.clone() }.run());
+    keep
+}
+
+/// Who hears of settings that change.
+fn live(house: &House, tools: &Tools, keep: watch::Sender<Keep>) -> Live {
+    let rooms = Rooms {
+        events: house.events.clone(),
+        inbox: house.inbox.inbox.clone(),
+        broadcast: house.turns.turns.broadcast().clone(),
+        outlets: tools.outlets.clone(),
+        terminal: Arc::clone(&house.terminal),
+        mentioning: house.mentioning.clone(),
+        keep,
+        log_level: house.setting.log_level.clone(),
+    };
+    Live::new(house.setting.settings.clone(), house.setting.sources.clone(), rooms)
 }
 
 /// Databases and logs that had to be moved aside are no secret.
@@ -300,28 +318,36 @@ fn start_metrics(
     Page::new(house.metrics.clone(), started_s, move || desk.answers.status_now())
 }
 
-/// The port is bound already: who connects before this waits a moment.
-fn start_mcp(
-    house: &mut House,
-    tasks: &TaskTracker,
+/// What Claude can do.
+fn tools(
+    house: &House,
     channels: watch::Receiver<Vec<ChannelStatus>>,
-    metrics: Page,
     shutdown: &CancellationToken,
-) {
-    let Some(bound) = house.mcp_bound.take() else { return };
-    let dir = house.runtime_dir.path().to_owned();
+) -> Tools {
     let settings = &house.setting.settings;
     let outlets = Outlets::with_policies(
-        dir,
+        house.runtime_dir.path().to_owned(),
         settings.outlets(),
         settings.outlet_policies(),
         channels,
         shutdown.clone(),
     );
+    Tools { outlets }
+}
+
+/// The port is bound already: who connects before this waits a moment.
+fn start_mcp(
+    house: &mut House,
+    tasks: &TaskTracker,
+    tools: Tools,
+    metrics: Page,
+    shutdown: &CancellationToken,
+) {
+    let Some(bound) = house.mcp_bound.take() else { return };
     let server = McpServer {
         door: house.mcp.0.clone(),
         bound,
-        tools: Tools { outlets },
+        tools,
         alerts: house.alerts.clone(),
         broadcast: house.turns.turns.broadcast().clone(),
         metrics,

@@ -14,8 +14,9 @@ use super::finding::Health::{Failure, Ok as Fine, Warning};
 use super::patient::{Daemon, Patient, World};
 use super::{Finding, Health, host, network, paste, places, probe, programs, room};
 use crate::agent::plan::agent_environment;
-use crate::daemon::{Binaries, Setting};
+use crate::daemon::{Binaries, LogLevel, Setting};
 use crate::settings::Settings;
+use crate::settings::load::Sources;
 
 /// A house with private directories, no daemon, and a world of its own.
 struct House {
@@ -48,6 +49,8 @@ impl House {
                 home: path("home"),
                 environment,
                 binaries: Binaries { ccmuxd: path("ccmuxd"), hook: path("ccmux-hook") },
+                sources: Sources::default(),
+                log_level: LogLevel::default(),
             },
             daemon: Daemon::Down,
             world: World { proc: path("proc"), systemd: path("systemd"), linger: path("linger"), own_pid: 1 },

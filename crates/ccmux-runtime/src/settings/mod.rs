@@ -23,7 +23,7 @@ use ccmux_wire::paths::{InstanceName, instance_name};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::mcp_entry::Transport;
-use crate::inbox::Channels;
+use crate::inbox::{Channels, InboxSettings, Retention};
 use crate::outlet::{OutletPolicy, OutletSettings};
 use crate::turns::store::Keep;
 
@@ -241,6 +241,18 @@ impl Settings {
             backoff_cap_ms: millis(self.backoff.cap),
             draft_max_hold_ms: millis(self.draft.max_hold),
             restart_on_exit: self.agent.restart_on_exit,
+        }
+    }
+
+    /// Limits of the inbox, and what is particular about channels.
+    pub fn inbox(&self) -> InboxSettings {
+        InboxSettings {
+            message_bytes: self.limits.message_bytes,
+            queue_messages: self.limits.queue_messages,
+            queue_bytes: self.limits.queue_bytes,
+            channels: self.channel_policies(),
+            retention: Retention { days: self.retention.days, bytes: self.retention.bytes },
+            ..InboxSettings::default()
         }
     }
 
