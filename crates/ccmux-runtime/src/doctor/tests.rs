@@ -329,3 +329,17 @@ async fn the_list_names_every_check_and_no_other() {
     super::examine(House::new().patient, false, &mut |one| found.push(one.check)).await;
     assert_eq!(found, super::CHECKS);
 }
+
+/// The first words in backquotes of a table's rows in docs/OPERATIONS.md.
+fn documented(columns: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/OPERATIONS.md");
+    let text = fs::read_to_string(path).unwrap();
+    let (_, table) = text.split_once(&format!("\n| {columns} |\n")).unwrap();
+    let rows = table.split("\n\n").next().unwrap().lines();
+    rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next().map(str::to_owned)).collect()
+}
+
+#[test]
+fn the_operations_describe_every_check_and_no_other() {
+    assert_eq!(documented("check | what is measured | a failure is"), super::CHECKS);
+}
