@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::hold::Held;
 use crate::now::UnixMs;
 use crate::screen::Seen;
+use crate::settings::PolicySettings;
 
 /// A message of the inbox, without its body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -329,6 +330,11 @@ pub enum Event {
     },
     /// The screen rules were read again: a screen may mean something else now.
     RulesReread,
+    /// The settings were read again: these count from now on.
+    SettingsReread {
+        /// All of them.
+        settings: PolicySettings,
+    },
     /// A deadline passed.
     DeadlinePassed,
     /// Somebody asks what the state is: a look older than a second is taken again.

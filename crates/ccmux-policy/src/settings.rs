@@ -1,7 +1,10 @@
 //! The numbers that decisions depend on. Milliseconds unless a name says otherwise.
 
+use serde::{Deserialize, Serialize};
+
 /// Everything configurable about decisions; defaults as in config/ccmux.toml.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PolicySettings {
     /// No injection that soon after a human was active (`idle_threshold`).
     pub idle_threshold_ms: u64,

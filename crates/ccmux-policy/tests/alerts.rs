@@ -46,11 +46,11 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The kinds in the protocol's table of them.
-fn documented() -> BTreeSet<String> {
-    let text = read_to_string(repository().join("docs/PROTOCOL.md")).unwrap();
-    let (_, section) = text.split_once("\n## Alerts\n").unwrap();
-    let (_, table) = section.split_once("\n| kind | when |\n").unwrap();
+/// The kinds in a document's table of them.
+fn documented(document: &str, heading: &str, columns: &str) -> BTreeSet<String> {
+    let text = read_to_string(repository().join("docs").join(document)).unwrap();
+    let (_, section) = text.split_once(&format!("\n## {heading}\n")).unwrap();
+    let (_, table) = section.split_once(&format!("\n| {columns} |\n")).unwrap();
     let rows = table
         .split("\n\n")
         .next()
@@ -69,7 +69,13 @@ fn a_word_is_what_json_says() {
 
 #[test]
 fn the_protocol_describes_every_kind_and_no_other() {
-    assert_eq!(documented(), words());
+    assert_eq!(documented("PROTOCOL.md", "Alerts", "kind | when"), words());
+}
+
+#[test]
+fn the_operations_say_what_to_do_about_every_kind() {
+    let told = documented("OPERATIONS.md", "What an alert means", "kind | what to do");
+    assert_eq!(words().difference(&told).collect::<Vec<_>>(), [""; 0]);
 }
 
 #[test]

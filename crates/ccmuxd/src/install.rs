@@ -48,7 +48,7 @@ pub fn run(cli: &Cli, options: &InstallOptions, direction: Direction) -> ExitCod
         return fail(EX_BAD_USAGE, why);
     }
     with_settings(cli, |loaded| {
-        with_setting(loaded, |setting| {
+        with_setting(cli, loaded, |setting| {
             let done = do_it(&setting, cli.instance.as_deref(), options, direction);
             match done {
                 Ok(()) => ExitCode::SUCCESS,

@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use ccmux_runtime::daemon::LogLevel;
+use ccmux_runtime::settings::LogSettings;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
@@ -22,18 +24,29 @@ const KEPT: u32 = 4;
 ///
 /// # Errors
 /// If the file's folder can't be made or the file not be written.
-pub fn start(file: &Path, level: &str) -> io::Result<WorkerGuard> {
+pub fn start(file: &Path, log: &LogSettings) -> io::Result<(WorkerGuard, LogLevel)> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let (file, guard) = tracing_appender::non_blocking(LogFile::open(file, FILE_BYTES)?);
-    tracing_subscriber::fmt()
+    let log_to = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
-        // What rmcp would tell of its messages are their bodies.
-        .with_env_filter(EnvFilter::new(format!("{level},rmcp=error,hyper=warn")))
+        .with_env_filter(filter(log))
         .with_writer(file.and(io::stderr.with_filter(|event| event.target() != FILE_ONLY)))
-        .init();
-    Ok(guard)
+        .with_filter_reloading();
+    let handle = log_to.reload_handle();
+    log_to.init();
+    let level = LogLevel::new(move |log| {
+        if let Err(error) = handle.reload(filter(log)) {
+            eprintln!("ccmuxd: log.level can't be changed: {error}");
+        }
+    });
+    Ok((guard, level))
+}
+
+/// What rmcp would tell of its messages are their bodies.
+fn filter(log: &LogSettings) -> EnvFilter {
+    EnvFilter::new(format!("{},rmcp=error,hyper=warn", log.level))
 }
 
 /// A file that makes way for a new one when it is full. A rotation that fails is tried again with the next line.

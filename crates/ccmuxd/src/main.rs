@@ -21,7 +21,7 @@ use std::time::Duration;
 use ccmux_runtime::agent::launch::run_launch;
 use ccmux_runtime::agent::plan::agent_environment;
 use ccmux_runtime::agent::proxy::{self, UnexpectedProxy};
-use ccmux_runtime::daemon::{self, Binaries, Setting};
+use ccmux_runtime::daemon::{self, Binaries, LogLevel, Setting};
 use ccmux_runtime::install::Direction;
 use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
 use ccmux_runtime::systemd::{Passed, Systemd};
@@ -52,17 +52,17 @@ fn main() -> ExitCode {
             Err(error) => fail(1, &format!("pane-sink {}: {error}", socket.display())),
         },
         None if cli.print_default_config => print::default_file(),
-        Some(Command::Doctor { screen: true, json, .. }) => {
-            with_settings(&cli, |loaded| with_setting(loaded, |setting| doctor::screen::run(&setting, *json)))
-        }
+        Some(Command::Doctor { screen: true, json, .. }) => with_settings(&cli, |loaded| {
+            with_setting(&cli, loaded, |setting| doctor::screen::run(&setting, *json))
+        }),
         Some(Command::Doctor { json, no_probe, .. }) => {
             let run = |setting| doctor::run(setting, *json, !no_probe);
-            with_settings(&cli, |loaded| with_setting(loaded, run))
+            with_settings(&cli, |loaded| with_setting(&cli, loaded, run))
         }
         Some(Command::Install(options)) => install::run(&cli, options, Direction::In),
         Some(Command::Uninstall(options)) => install::run(&cli, options, Direction::Out),
-        Some(Command::Setup) => with_settings(&cli, |loaded| with_setting(loaded, setup::run)),
-        None => with_settings(&cli, |loaded| with_setting(loaded, run)),
+        Some(Command::Setup) => with_settings(&cli, |loaded| with_setting(&cli, loaded, setup::run)),
+        None => with_settings(&cli, |loaded| with_setting(&cli, loaded, run)),
     }
 }
 
@@ -89,7 +89,7 @@ fn with_settings(cli: &Cli, run: impl FnOnce(Loaded) -> ExitCode) -> ExitCode {
 }
 
 /// Adds what the process itself knows: home, environment, binaries.
-fn with_setting(loaded: Loaded, run: impl FnOnce(Setting) -> ExitCode) -> ExitCode {
+fn with_setting(cli: &Cli, loaded: Loaded, run: impl FnOnce(Setting) -> ExitCode) -> ExitCode {
     let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from) else {
         return fail(EX_CONFIG, &SettingsError::NoHome.to_string());
     };
@@ -99,7 +99,11 @@ fn with_setting(loaded: Loaded, run: impl FnOnce(Setting) -> ExitCode) -> ExitCo
         Err(error) => return fail(EX_UNAVAILABLE, &format!("can't tell where I am: {error}")),
     };
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    run(Setting { settings: loaded.settings, home, environment, binaries: Binaries::beside(ccmuxd) })
+    // They were good a moment ago.
+    let sources = cli.sources().unwrap_or_default();
+    let log_level = LogLevel::default();
+    let binaries = Binaries::beside(ccmuxd);
+    run(Setting { settings: loaded.settings, home, environment, binaries, sources, log_level })
 }
 
 fn run(setting: Setting) -> ExitCode {
@@ -111,19 +115,20 @@ fn run(setting: Setting) -> ExitCode {
     code
 }
 
-fn run_under(setting: Setting, systemd: (Systemd, Passed)) -> ExitCode {
+fn run_under(mut setting: Setting, systemd: (Systemd, Passed)) -> ExitCode {
     if let Some(missing) = setting.binaries.missing() {
         return fail(EX_UNAVAILABLE, &missing);
     }
     let environment = agent_environment(&setting.settings, setting.environment.clone());
     let proxy = proxy::unexpected(&environment, &setting.settings.proxy.expect);
     let log_file = expand(&setting.settings.log.file, &setting.home);
-    let _log = match logging::start(&log_file, &setting.settings.log.level) {
-        Ok(guard) => guard,
+    let (_log, log_level) = match logging::start(&log_file, &setting.settings.log) {
+        Ok(started) => started,
         Err(error) => {
             return fail(1, &format!("the log {}: {error}; see log.file", log_file.display()));
         }
     };
+    setting.log_level = log_level;
     match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(run_until_signal(setting, systemd, proxy));

@@ -243,7 +243,6 @@ mod linux {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
-    use std::path::Path;
     use std::process::{Command, Stdio};
     use std::time::Duration;
 

@@ -16,6 +16,7 @@
 pub mod attention;
 pub mod doubles;
 pub mod hooks;
+pub mod live;
 pub mod principal;
 pub mod reload;
 pub mod requests;

@@ -1,7 +1,6 @@
-//! What `ccmux reload` and SIGHUP read again while the daemon runs: the screen rules, and nothing else yet.
+//! What `ccmux reload` and SIGHUP read again while the daemon runs: settings and screen rules.
 //!
-//! What is broken is refused with the reason, and what was in force stays. It knows no settings: they count from the
-//! daemon's next start.
+//! What is broken is refused with the reason, and all that was in force stays: nothing is applied before everything was read.
 
 use std::sync::Arc;
 
@@ -10,7 +9,8 @@ use ccmux_wire::control::Reloaded;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::screen::RuleBook;
+use super::live::{Changes, Live};
+use crate::screen::{RuleBook, RulesOrigin};
 use crate::systemd::Systemd;
 
 /// Reads again; clones do the same.
@@ -22,6 +22,8 @@ pub struct Reloader {
     pub events: mpsc::Sender<Event>,
     /// To be told when it was asked for by a signal.
     pub systemd: Systemd,
+    /// The settings, once the daemon runs.
+    pub live: Option<Live>,
 }
 
 impl Reloader {
@@ -30,21 +32,31 @@ impl Reloader {
     /// # Errors
     /// What is wrong, in words: nothing has changed.
     pub async fn reload(&self) -> Result<Reloaded, String> {
+        let read = self.live.as_ref().map(Live::read).transpose();
+        let read = read.inspect_err(|error| tracing::error!(event = "settings.refused", %error));
+        let read = read.map_err(|error| format!("{error}; the settings in force stay"))?;
+        let origin = self.reread_rules().await?;
+        let changes = match (&self.live, read) {
+            (Some(live), Some(read)) => live.apply(read).await,
+            _ => Changes::default(),
+        };
+        let rules = format!("screen rules of {}: {origin}", self.rules.profile());
+        let reread = [rules].into_iter().chain(changes.live).collect();
+        Ok(Reloaded { reread, needs_restart: changes.needs_restart })
+    }
+
+    async fn reread_rules(&self) -> Result<RulesOrigin, String> {
         let rules = self.rules.clone();
         let reread = tokio::task::spawn_blocking(move || rules.reread()).await;
         match reread.map_err(|error| error.to_string())? {
             Ok(origin) => {
-                let profile = self.rules.profile();
-                tracing::info!(event = "rules.reread", profile, %origin);
+                tracing::info!(event = "rules.reread", profile = self.rules.profile(), %origin);
                 let _ = self.events.send(Event::RulesReread).await;
-                Ok(Reloaded {
-                    reread: vec![format!("screen rules of {profile}: {origin}")],
-                    needs_restart: vec!["settings".to_owned()],
-                })
+                Ok(origin)
             }
             Err(error) => {
                 tracing::error!(event = "rules.refused", %error);
-                Err(format!("{error}; the rules in force stay"))
+                Err(format!("{error}; the rules in force stay, and so do the settings"))
             }
         }
     }

@@ -17,8 +17,9 @@ use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
 use crate::agent::record::session_token;
 use crate::clock::Clock;
+use crate::control::live::{Live, Mentioning};
 use crate::control::reload::Reloader;
-use crate::inbox::{self, Inbox, InboxSettings, Retention, Size, Texts};
+use crate::inbox::{self, Inbox, Size, Texts};
 use crate::intake::IntakeLogs;
 use crate::mcp::Door;
 use crate::metrics::Metrics;
@@ -71,6 +72,10 @@ pub struct House {
     /// Taken by the registry.
     pub passed: Passed,
     pub metrics: Metrics,
+    /// Channels whose `@path` stays one.
+    pub mentioning: Mentioning,
+    /// What settings can change; known once the tasks run.
+    pub live: Option<Live>,
 }
 
 impl House {
@@ -96,8 +101,9 @@ impl House {
         let mcp_bound = Some(door.bind().await);
         let mcp = (door, Transport::of(&settings.mcp.entry));
         let (events, waiting_events) = mpsc::channel(EVENTS);
+        let mentioning = Mentioning::of(settings);
         let had_inbox = state_dir.path().join(INBOX).exists();
-        let inbox = open_inbox(settings, state_dir.path(), &plan, events.clone())?;
+        let inbox = open_inbox((settings, &mentioning), state_dir.path(), &plan, events.clone())?;
         let inbox_is_new = !had_inbox || inbox.damaged.is_some();
         let (logs, logs_aside) = open_logs(&state_dir, inbox_is_new)?;
         let turns = open_turns(settings, state_dir.path(), &plan)?;
@@ -128,12 +134,19 @@ impl House {
             systemd,
             passed,
             metrics: Metrics::default(),
+            mentioning,
+            live: None,
         })
     }
 
     /// Reads again what can be.
     pub fn reloader(&self) -> Reloader {
-        Reloader { rules: self.rules.clone(), events: self.events.clone(), systemd: self.systemd.clone() }
+        Reloader {
+            rules: self.rules.clone(),
+            events: self.events.clone(),
+            systemd: self.systemd.clone(),
+            live: self.live.clone(),
+        }
     }
 
     /// Commits, ends the agent if so configured, gives the runtime directory back.
@@ -174,20 +187,12 @@ pub(crate) fn tmux_settings(setting: &Setting, state_dir: &Path) -> TmuxSettings
 }
 
 fn open_inbox(
-    settings: &Settings,
+    (settings, mentioning): (&Settings, &Mentioning),
     state_dir: &Path,
     plan: &AgentPlan,
     events: mpsc::Sender<Event>,
 ) -> Result<inbox::Opened, DaemonError> {
-    let limits = InboxSettings {
-        message_bytes: settings.limits.message_bytes,
-        queue_messages: settings.limits.queue_messages,
-        queue_bytes: settings.limits.queue_bytes,
-        channels: settings.channel_policies(),
-        retention: Retention { days: settings.retention.days, bytes: settings.retention.bytes },
-        ..InboxSettings::default()
-    };
-    Ok(Inbox::open(&state_dir.join(INBOX), limits, texts(settings, plan), events)?)
+    Ok(Inbox::open(&state_dir.join(INBOX), settings.inbox(), texts(mentioning, plan), events)?)
 }
 
 fn open_logs(state_dir: &StateDir, inbox_is_new: bool) -> Result<(IntakeLogs, Option<PathBuf>), DaemonError> {
@@ -202,14 +207,14 @@ fn open_logs(state_dir: &StateDir, inbox_is_new: bool) -> Result<(IntakeLogs, Op
 }
 
 /// What the inbox does to every text: once, on intake.
-fn texts(settings: &Settings, plan: &AgentPlan) -> Texts {
-    let mentioning = settings.channels.clone();
+fn texts(mentioning: &Mentioning, plan: &AgentPlan) -> Texts {
+    let mentioning = mentioning.clone();
     let cwd = plan.cwd.clone();
     let home = plan.environment.get("HOME").map(PathBuf::from).unwrap_or_default();
     let normalise = move |channel: &ChannelName, raw: &str| {
         let exists = |path: &str| cwd.join(expand(path, &home)).exists();
         match prompt::sanitise(raw) {
-            text if mentioning.get(channel).is_some_and(|policy| policy.mentions) => text,
+            text if mentioning.has(channel) => text,
             text => prompt::neutralise_mentions(&text, &exists),
         }
     };
@@ -258,6 +263,7 @@ fn copy_if_different(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inbox::InboxSettings;
 
     #[test]
     fn a_hook_is_copied_once_and_replaced_when_it_differs() {

@@ -31,8 +31,8 @@ use crate::inbox::InboxError;
 use crate::intake::LogError;
 use crate::runtime_dir::RuntimeDirError;
 use crate::screen::{RuleBook, RulesError};
-use crate::settings::Settings;
-use crate::settings::load::config_folder;
+use crate::settings::load::{Sources, config_folder};
+use crate::settings::{LogSettings, Settings};
 use crate::systemd::{Passed, Systemd};
 use crate::tmux::VersionError;
 use crate::turns::TurnsError;
@@ -55,6 +55,36 @@ pub struct Setting {
     pub environment: Vec<(OsString, OsString)>,
     /// Our binaries.
     pub binaries: Binaries,
+    /// Where the settings come from, to be read again.
+    pub sources: Sources,
+    /// Whoever keeps the log.
+    pub log_level: LogLevel,
+}
+
+type ChangeLog = dyn Fn(&LogSettings) + Send + Sync;
+
+/// Changes how much the log tells; the default changes nothing.
+#[derive(Clone, Default)]
+pub struct LogLevel(Option<Arc<ChangeLog>>);
+
+impl LogLevel {
+    /// That is what `log.level` is given to.
+    pub fn new(change: impl Fn(&LogSettings) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(change)))
+    }
+
+    /// From now on.
+    pub fn change(&self, log: &LogSettings) {
+        if let Some(change) = &self.0 {
+            change(log);
+        }
+    }
+}
+
+impl std::fmt::Debug for LogLevel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LogLevel")
+    }
 }
 
 /// Our binaries, absolute.

@@ -24,6 +24,7 @@ use crate::attention::{Attendant, Ears};
 use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
+use crate::control::live::{Live, Rooms};
 use crate::control::requests::Answers;
 use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
@@ -42,6 +43,7 @@ use crate::tmux::Tmux;
 use crate::turns::Turns;
 use crate::turns::broadcast::Broadcaster;
 use crate::turns::retention::Keeper;
+use crate::turns::store::Keep;
 use crate::workers::clerk::Clerk;
 use crate::workers::herald::{Herald, News};
 use crate::workers::on_the_way::{NotUnderstood, OnTheWay, PutAway, TextOnTheWay};
@@ -106,6 +108,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     start_workers(house, &tasks, &workers, orders, agent, (&on_the_way, outlets.clone()), shutdown);
     start_caretaker(house, &tasks, shutdown);
     let tools = Tools { outlets: outlets.clone(), tells_news: false };
+    house.live = Some(live(house, &tools, start_keeper(house, &tasks, shutdown)));
     start_status(house, &tasks, policy_status.clone(), shutdown);
     let attention = start_attendant(house, &tasks, agent_now.clone(), outlets, shutdown);
     let ears = attention.ears.clone();
@@ -114,7 +117,6 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     start_mcp(house, &tasks, tools, page, shutdown);
     start_sockets(house, &tasks, desk, shutdown)?;
     start_watch(house, &tasks, shutdown);
-    start_keeper(house, &tasks, shutdown);
     let event_loop = EventLoop {
         policy,
         begin,
@@ -149,9 +151,25 @@ fn start_status(
     tasks.spawn(teller.run());
 }
 
-fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {
-    let (turns, keep) = (house.turns.turns.clone(), house.setting.settings.keep());
-    tasks.spawn(Keeper { turns, keep, shutdown: shutdown.clone() }.run());
+fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) -> watch::Sender<Keep> {
+    let (turns, (keep, kept)) = (house.turns.turns.clone(), watch::channel(house.setting.settings.keep()));
+    tasks.spawn(Keeper { turns, keep: kept, shutdown: shutdown.clone() }.run());
+    keep
+}
+
+/// Who hears of settings that change.
+fn live(house: &House, tools: &Tools, keep: watch::Sender<Keep>) -> Live {
+    let rooms = Rooms {
+        events: house.events.clone(),
+        inbox: house.inbox.inbox.clone(),
+        broadcast: house.turns.turns.broadcast().clone(),
+        outlets: tools.outlets.clone(),
+        terminal: Arc::clone(&house.terminal),
+        mentioning: house.mentioning.clone(),
+        keep,
+        log_level: house.setting.log_level.clone(),
+    };
+    Live::new(house.setting.settings.clone(), house.setting.sources.clone(), rooms)
 }
 
 /// Databases and logs that had to be moved aside are no secret.

@@ -14,8 +14,9 @@ use super::finding::Health::{Failure, Ok as Fine, Warning};
 use super::patient::{Daemon, Patient, World};
 use super::{Finding, Health, host, network, paste, places, probe, programs, room};
 use crate::agent::plan::agent_environment;
-use crate::daemon::{Binaries, Setting};
+use crate::daemon::{Binaries, LogLevel, Setting};
 use crate::settings::Settings;
+use crate::settings::load::Sources;
 
 /// A house with private directories, no daemon, and a world of its own.
 struct House {
@@ -48,6 +49,8 @@ impl House {
                 home: path("home"),
                 environment,
                 binaries: Binaries { ccmuxd: path("ccmuxd"), hook: path("ccmux-hook") },
+                sources: Sources::default(),
+                log_level: LogLevel::default(),
             },
             daemon: Daemon::Down,
             world: World { proc: path("proc"), systemd: path("systemd"), linger: path("linger"), own_pid: 1 },
@@ -325,4 +328,18 @@ async fn the_list_names_every_check_and_no_other() {
     let mut found = Vec::new();
     super::examine(House::new().patient, false, &mut |one| found.push(one.check)).await;
     assert_eq!(found, super::CHECKS);
+}
+
+/// The first words in backquotes of a table's rows in docs/OPERATIONS.md.
+fn documented(columns: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/OPERATIONS.md");
+    let text = fs::read_to_string(path).unwrap();
+    let (_, table) = text.split_once(&format!("\n| {columns} |\n")).unwrap();
+    let rows = table.split("\n\n").next().unwrap().lines();
+    rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next().map(str::to_owned)).collect()
+}
+
+#[test]
+fn the_operations_describe_every_check_and_no_other() {
+    assert_eq!(documented("check | what is measured | a failure is"), super::CHECKS);
 }

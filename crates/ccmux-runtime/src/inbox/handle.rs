@@ -1,8 +1,8 @@
 //! The async handle of the inbox: each call is one order to the writer thread, answered after its commit.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 
 use ccmux_policy::{Event, UnixMs};
@@ -41,7 +41,7 @@ pub struct Inbox {
     orders: mpsc::Sender<Order>,
     receipts: broadcast::Sender<(MessageId, Receipt)>,
     status: watch::Receiver<QueueStatus>,
-    settings: InboxSettings,
+    settings: Arc<RwLock<InboxSettings>>,
     disk: Disk,
 }
 
@@ -99,7 +99,13 @@ impl Inbox {
         let mut writer = Writer::new(connection, place, settings.clone(), texts, outlets);
         writer.recover()?;
         let opened = Opened {
-            inbox: Self { orders: order_sender, receipts, status, settings, disk },
+            inbox: Self {
+                orders: order_sender,
+                receipts,
+                status,
+                settings: Arc::new(RwLock::new(settings)),
+                disk,
+            },
             next_batch: writer.next_batch()?,
             waiting: writer.waiting()?,
             in_flight: writer.in_flight()?,
@@ -341,6 +347,19 @@ impl Inbox {
         self.ask(move |writer| writer.drop_messages(&names)).await
     }
 
+    /// Other limits, policies of channels and retention, from the next order on.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn change(&self, settings: InboxSettings) -> Result<(), InboxError> {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+        self.ask(move |writer| {
+            writer.follow(settings);
+            Ok(())
+        })
+        .await
+    }
+
     /// Forgets some of what is over, and gives room back.
     ///
     /// # Errors
@@ -426,7 +445,8 @@ impl Inbox {
 
     async fn room(&self) -> Result<(), InboxError> {
         let mut status = self.status.clone();
-        let room = status.wait_for(|queue| has_room(&self.settings, *queue)).await;
+        let settings = || self.settings.read().unwrap_or_else(PoisonError::into_inner);
+        let room = status.wait_for(|queue| has_room(&settings(), *queue)).await;
         room.map(|_| ()).map_err(|_| InboxError::Closed)
     }
 

@@ -2,6 +2,7 @@
 
 mod batches;
 mod by_hand;
+mod changing;
 mod channels;
 mod file;
 mod intake;

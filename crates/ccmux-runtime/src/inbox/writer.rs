@@ -259,6 +259,13 @@ impl Writer {
         let _ = self.outlets.events.send(event);
     }
 
+    /// Whoever waits for room looks again.
+    pub(super) fn follow(&mut self, settings: InboxSettings) {
+        self.settings = settings;
+        self.framers.clear();
+        self.outlets.status.send_replace(self.queue);
+    }
+
     /// For people.
     pub(super) fn notice(&self, what: String) {
         let _ = self.outlets.notices.send(what);

@@ -60,3 +60,13 @@ fn a_turn_is_timed_from_its_first_stop_to_its_publication() {
     let counts = metrics.counts();
     assert_eq!((counts.stop_to_published.count(), counts.stop_to_published.sum_s()), (1, 0.05));
 }
+
+#[test]
+fn the_operations_describe_every_metric() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/OPERATIONS.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let missing = |(name, ..): &&(&str, &str, &str)| {
+        !text.contains(&format!("`{name}`")) && !text.contains(&format!("`{name}{{"))
+    };
+    assert_eq!(page::FAMILIES.iter().filter(missing).count(), 0);
+}

@@ -18,7 +18,7 @@ mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
@@ -56,6 +56,23 @@ pub struct OutletPolicy {
     pub json: bool,
 }
 
+/// What is to be known for a message; it may be changed between two.
+#[derive(Debug)]
+struct Rules(Mutex<(OutletSettings, BTreeMap<ChannelName, OutletPolicy>)>);
+
+impl Rules {
+    fn lock(&self) -> MutexGuard<'_, (OutletSettings, BTreeMap<ChannelName, OutletPolicy>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How patient the channel's writer is, and whether its messages are lines of JSON.
+    fn of(&self, channel: &ChannelName) -> (OutletSettings, bool) {
+        let rules = self.lock();
+        let (settings, policy) = (rules.0, rules.1.get(channel).copied().unwrap_or_default());
+        (OutletSettings { wait: policy.wait.unwrap_or(settings.wait), ..settings }, policy.json)
+    }
+}
+
 /// All outgoing channels; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Outlets(Arc<Inner>);
@@ -63,8 +80,7 @@ pub struct Outlets(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     dir: PathBuf,
-    settings: OutletSettings,
-    policies: BTreeMap<ChannelName, OutletPolicy>,
+    rules: Arc<Rules>,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     writers: Mutex<HashMap<ChannelName, mpsc::Sender<Letter>>>,
     shutdown: CancellationToken,
@@ -90,7 +106,13 @@ impl Outlets {
         shutdown: CancellationToken,
     ) -> Self {
         let writers = Mutex::default();
-        Self(Arc::new(Inner { dir, settings, policies, channels, writers, shutdown }))
+        let rules = Arc::new(Rules(Mutex::new((settings, policies))));
+        Self(Arc::new(Inner { dir, rules, channels, writers, shutdown }))
+    }
+
+    /// Other settings, from the next message on.
+    pub fn change(&self, settings: OutletSettings, policies: BTreeMap<ChannelName, OutletPolicy>) {
+        *self.0.rules.lock() = (settings, policies);
     }
 
     /// Every channel there is, both directions.
@@ -144,14 +166,14 @@ impl Outlets {
 
     fn spawn_writer(&self, name: &ChannelName) -> mpsc::Sender<Letter> {
         let (letters, waiting) = mpsc::channel(QUEUE);
-        let policy = self.0.policies.get(name).copied().unwrap_or_default();
-        let settings = self.0.settings;
+        let (settings, json) = self.0.rules.of(name);
         let writer = ChannelWriter {
             channel: name.clone(),
             path: self.0.dir.join(format!("out.{name}")),
             letters: waiting,
-            settings: OutletSettings { wait: policy.wait.unwrap_or(settings.wait), ..settings },
-            json: policy.json,
+            rules: Arc::clone(&self.0.rules),
+            settings,
+            json,
             shutdown: self.0.shutdown.clone(),
         };
         tokio::spawn(writer.run());

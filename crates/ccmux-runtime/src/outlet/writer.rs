@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_wire::channel::ChannelName;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::fifo::{NotOpen, OutFifo};
-use super::{OutletError, OutletSettings};
+use super::{OutletError, OutletSettings, Rules};
 use crate::clock::unix_ms;
 use crate::intake::FifoRefused;
 use crate::runtime_dir::FileId;
@@ -60,6 +61,8 @@ pub(super) struct ChannelWriter {
     pub path: PathBuf,
     /// What is to be written.
     pub letters: mpsc::Receiver<Letter>,
+    /// What counts for the next message.
+    pub rules: Arc<Rules>,
     /// How patient it is.
     pub settings: OutletSettings,
     /// Messages are lines of JSON.
@@ -98,6 +101,7 @@ impl ChannelWriter {
                 }
             };
             let Some(letter) = letter else { return };
+            (self.settings, self.json) = self.rules.of(&self.channel);
             linger = self.settings.linger;
             if !letter.answer.is_closed() {
                 self.deliver(letter, &mut held).await;

@@ -24,6 +24,7 @@ pub fn of_event(event: &Event) -> Option<String> {
         Event::ShutdownAsked => "the daemon was asked to stop".to_owned(),
         Event::HoldFound { .. } => "an earlier daemon held messages back".to_owned(),
         Event::RulesReread => "the screen rules were read again".to_owned(),
+        Event::SettingsReread { .. } => "the settings were read again".to_owned(),
         Event::LookFailed { reason, .. } => format!("the screen could not be looked at: {reason}"),
         other => return of_typing(other),
     })

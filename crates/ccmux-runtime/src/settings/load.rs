@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::paths::InstanceName;
+use figment::error::Kind;
 use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
@@ -109,7 +110,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
         figment = figment.merge(flag_layer(key, text, &defaults)?);
     }
     let settings: Settings = figment.extract().map_err(|error| type_error(&error))?;
-    settings.check()?;
+    settings.check().map_err(|error| with_origin(error, &figment))?;
     let origins = KEYS.iter().map(|key| (key.path, origin(&figment, key.path))).collect();
     let warnings = near_misses(&sources.environment).into_iter().chain(not_for_instances(sources)).collect();
     Ok(Loaded { settings, origins, warnings })
@@ -324,7 +325,38 @@ fn origin(figment: &Figment, key: &str) -> String {
 fn type_error(error: &figment::Error) -> SettingsError {
     let origin =
         error.metadata.as_ref().map_or_else(|| "settings".to_owned(), |metadata| metadata.name.to_string());
-    SettingsError::Type { origin, key: error.path.join("."), why: error.kind.to_string() }
+    SettingsError::Type { origin, key: error.path.join("."), why: in_words(&error.kind) }
+}
+
+/// A value that can't be used, with the file, variable or flag that it stands in.
+fn with_origin(error: SettingsError, figment: &Figment) -> SettingsError {
+    match error {
+        SettingsError::Value { key, why } => match origin(figment, &key) {
+            origin if origin == "default" => SettingsError::Value { key, why },
+            origin => SettingsError::Type { origin, key, why },
+        },
+        other => other,
+    }
+}
+
+/// What is wanted, for people who know no types.
+fn in_words(kind: &Kind) -> String {
+    let (found, wanted) = match kind {
+        Kind::InvalidType(found, wanted) | Kind::InvalidValue(found, wanted) => (found, wanted),
+        other => return other.to_string(),
+    };
+    let wanted = match wanted.as_str() {
+        "f32" | "f64" => "a number, such as 2 or 0.5".to_owned(),
+        "a boolean" => "true or false, without quotes".to_owned(),
+        "a string" => "a text in quotes".to_owned(),
+        "a map" => "a table of keys".to_owned(),
+        "a sequence" => "a list in brackets".to_owned(),
+        integer if integer.starts_with(['i', 'u']) && integer[1..].parse::<u8>().is_ok() => {
+            "a whole number".to_owned()
+        }
+        other => other.to_owned(),
+    };
+    format!("found {found}; give {wanted}")
 }
 
 /// `CCMUX_` variables that are nearly one of ours: ignored, and said so.
@@ -389,6 +421,30 @@ mod tests {
         assert!(error.contains("idle_threshold") && error.contains("my.toml"), "{error}");
         let error = with_variables(&[("CCMUX_IDLE_THRESHOLD", "soon")]).unwrap_err().to_string();
         assert!(error.contains("CCMUX_IDLE_THRESHOLD") && error.contains("soon"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_names_its_file_or_variable() {
+        let error = with_file("[log]\nlevel = \"loud\"\n").unwrap_err().to_string();
+        assert!(error.contains("my.toml: `log.level`: use error"), "{error}");
+        let error = with_variables(&[("CCMUX_IDLE_THRESHOLD", "-1")]).unwrap_err().to_string();
+        assert!(error.starts_with("CCMUX_IDLE_THRESHOLD: `idle_threshold`: give seconds"), "{error}");
+        let error = with_file("[channels.x]\nttl = -1\n").unwrap_err().to_string();
+        assert!(error.contains("my.toml: `channels.x.ttl`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wanted_is_said_in_plain_words() {
+        for (text, words) in [
+            ("idle_threshold = \"soon\"", "found string \"soon\"; give a number, such as 2 or 0.5"),
+            ("stop_agent_on_exit = \"yes\"", "give true or false, without quotes"),
+            ("tmux_session = 3", "`3`; give a text in quotes"),
+            ("[mcp]\nport = \"x\"", "give a whole number"),
+            ("agent = 3", "agent"),
+        ] {
+            let error = with_file(&format!("{text}\n")).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
     }
 
     #[test]

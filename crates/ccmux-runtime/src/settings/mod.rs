@@ -25,7 +25,7 @@ use ccmux_wire::paths::{InstanceName, instance_name};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::mcp_entry::Transport;
-use crate::inbox::Channels;
+use crate::inbox::{Channels, InboxSettings, Retention};
 use crate::outlet::{OutletPolicy, OutletSettings};
 use crate::turns::store::Keep;
 
@@ -255,6 +255,18 @@ impl Settings {
             draft_max_hold_ms: millis(self.draft.max_hold),
             max_rss: self.agent.max_rss,
             restart_on_exit: self.agent.restart_on_exit,
+        }
+    }
+
+    /// Limits of the inbox, and what is particular about channels.
+    pub fn inbox(&self) -> InboxSettings {
+        InboxSettings {
+            message_bytes: self.limits.message_bytes,
+            queue_messages: self.limits.queue_messages,
+            queue_bytes: self.limits.queue_bytes,
+            channels: self.channel_policies(),
+            retention: Retention { days: self.retention.days, bytes: self.retention.bytes },
+            ..InboxSettings::default()
         }
     }
 

@@ -32,6 +32,7 @@ mod watch;
 mod tests;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -80,6 +81,8 @@ pub struct Tmux {
     started: Notify,
     /// Since when the watched pane has written nothing; `None` while it is not watched.
     silent_since: Mutex<Option<Instant>>,
+    /// Silence of that length is reported; it may be changed while the pane is watched.
+    silence_ms: AtomicU64,
 }
 
 impl Tmux {
@@ -87,12 +90,30 @@ impl Tmux {
     pub fn new(settings: TmuxSettings) -> Self {
         let client = Client::new(&settings);
         let (pane, silent_since) = (Mutex::new(None), Mutex::new(None));
-        Self { settings, client, nonce: Nonce::random(), pane, started: Notify::new(), silent_since }
+        let silence_ms = AtomicU64::new(millis(settings.silence_timeout));
+        Self {
+            silence_ms,
+            settings,
+            client,
+            nonce: Nonce::random(),
+            pane,
+            started: Notify::new(),
+            silent_since,
+        }
     }
 
     /// Which tmux this is; an error if there is none or it is older than [`MINIMUM_VERSION`].
     pub async fn version(&self) -> Result<TmuxVersion, VersionError> {
         version::ask(&self.client).await
+    }
+
+    /// Another length of silence is reported from the next output on.
+    pub fn change_silence(&self, silence_timeout: Duration) {
+        self.silence_ms.store(millis(silence_timeout), Ordering::Relaxed);
+    }
+
+    fn silence(&self) -> Duration {
+        Duration::from_millis(self.silence_ms.load(Ordering::Relaxed))
     }
 
     fn silent_since(&self) -> Option<Instant> {
@@ -116,6 +137,10 @@ impl Tmux {
             None => Ok(()),
         }
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Terminal for Tmux {

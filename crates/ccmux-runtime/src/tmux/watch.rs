@@ -103,7 +103,7 @@ impl Watcher<'_> {
     async fn read(&self, output: &mut PaneOutput) -> Result<bool, Deaf> {
         let mut buffer = vec![0u8; 64 * 1024];
         let mut phase = Phase::Fresh;
-        let mut silent_at = Instant::now() + self.tmux.settings.silence_timeout;
+        let mut silent_at = Instant::now() + self.tmux.silence();
         loop {
             let read = output.read(&mut buffer);
             let result =
@@ -113,7 +113,7 @@ impl Watcher<'_> {
                 Ok(Ok(1..)) => {
                     let now = Instant::now();
                     self.tmux.note_output(Some(now));
-                    silent_at = now + self.tmux.settings.silence_timeout;
+                    silent_at = now + self.tmux.silence();
                     self.enter(&mut phase, Phase::Active).await?;
                 }
                 Ok(Ok(0)) => return Ok(phase != Phase::Fresh),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +30,7 @@ pub struct Keeper {
     /// Whose lines.
     pub turns: Turns,
     /// What is kept.
-    pub keep: Keep,
+    pub keep: watch::Receiver<Keep>,
     /// Ends it.
     pub shutdown: CancellationToken,
 }
@@ -44,19 +45,22 @@ impl Keeper {
     }
 
     async fn keep_watch(&self) {
-        let growth = self.keep.bytes.map_or(u64::MAX, |bytes| (bytes / PARTS).max(LEAST_GROWTH));
+        let mut changes = self.keep.clone();
         loop {
+            let bytes = changes.borrow_and_update().bytes;
+            let growth = bytes.map_or(u64::MAX, |bytes| (bytes / PARTS).max(LEAST_GROWTH));
             let before = self.turns.broadcast().published_bytes();
             self.sweep().await;
             tokio::select! {
                 () = sleep(DAY) => {}
                 () = self.turns.broadcast().published(before.saturating_add(growth)) => {}
+                Ok(()) = changes.changed() => {}
             }
         }
     }
 
     async fn sweep(&self) {
-        let keep = self.keep;
+        let keep = *self.keep.borrow();
         let mut lines = 0;
         while let Some(forgotten) = self.step(move |store| store.forget(keep, unix_seconds())).await
             && forgotten > 0
@@ -139,6 +143,7 @@ mod tests {
         }
         let shutdown = CancellationToken::new();
         let keep = Keep { seconds: None, bytes: Some(1 << 20) };
+        let keep = watch::channel(keep).1;
         let keeper = Keeper { turns: turns.clone(), keep, shutdown: shutdown.clone() };
         let keeper = tokio::spawn(keeper.run());
         until("cut at start", || oldest(&turns) > 25).await;
@@ -164,7 +169,7 @@ mod tests {
             other.execute_batch(sql).unwrap();
         }
         let shutdown = CancellationToken::new();
-        let keep = Keep { seconds: Some(60), bytes: None };
+        let keep = watch::channel(Keep { seconds: Some(60), bytes: None }).1;
         let keeper = Keeper { turns: turns.clone(), keep, shutdown: shutdown.clone() };
         let keeper = tokio::spawn(keeper.run());
         let mut slowest = Duration::ZERO;

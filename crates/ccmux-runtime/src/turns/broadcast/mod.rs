@@ -127,7 +127,7 @@ pub struct Broadcast(Arc<Shared>);
 struct Shared {
     store: Arc<Store>,
     /// A mailbox that falls so many bytes behind overflows.
-    limit: usize,
+    limit: AtomicUsize,
     connected: AtomicUsize,
     most: usize,
     live: Mutex<Live>,
@@ -150,7 +150,7 @@ impl Shared {
     fn new(store: Arc<Store>, last_seq: Seq, limit: usize) -> Self {
         let live = Mutex::new(Live { last_seq, mailboxes: Vec::new() });
         let (connected, published) = (AtomicUsize::new(0), watch::Sender::new(0));
-        Self { store, limit, connected, most: most_subscribers(), live, published }
+        Self { store, limit: AtomicUsize::new(limit), connected, most: most_subscribers(), live, published }
     }
 }
 
@@ -172,6 +172,11 @@ impl Broadcast {
     /// Bytes of all lines that were published since the start.
     pub(super) fn published_bytes(&self) -> u64 {
         *self.0.published.borrow()
+    }
+
+    /// Another limit for subscribers that come from now on.
+    pub fn change_limit(&self, limit: usize) {
+        self.0.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Returns once so many bytes were published.
@@ -230,7 +235,7 @@ impl Broadcast {
 
     /// A mailbox that counts what is published, and the last line before.
     fn attach(&self, only: Option<Only>) -> (Arc<Mailbox>, Seq) {
-        let mailbox = Arc::new(Mailbox::new(only, self.0.limit));
+        let mailbox = Arc::new(Mailbox::new(only, self.0.limit.load(Ordering::Relaxed)));
         let mut live = self.live();
         live.mailboxes.push(Arc::clone(&mailbox));
         (mailbox, live.last_seq)
