@@ -388,14 +388,19 @@ impl<T: Terminal> Attendant<T> {
     fn look(&self, key: Key) {
         let is_own = self.own_session().as_ref() == Some(&key.session);
         let (terminal, file) = (Arc::clone(&self.setting.terminal), self.file.subscribe());
-        let ears = self.ears.clone();
+        let (ears, shutdown) = (self.ears.clone(), self.setting.shutdown.clone());
+        let is_dialog = key.kind.is_dialog();
+        let look = async move {
+            let gone = is_own && is_dialog && !is_open(file).await;
+            let active_at = if is_own { terminal.last_typed().await.ok().flatten() } else { None };
+            ears.tell(Heard::Answered(key, Answer { gone, active_at }));
+        };
+        // A tmux that hangs must not keep the daemon from its end.
         self.tasks.spawn(async move {
-            let mut answer = Answer::default();
-            if is_own {
-                answer.gone = key.kind.is_dialog() && !is_open(file).await;
-                answer.active_at = terminal.last_typed().await.ok().flatten();
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = look => {}
             }
-            ears.tell(Heard::Answered(key, answer));
         });
     }
 
