@@ -101,6 +101,7 @@ fn a_restart_neither_repeats_nor_forgets() {
     house.start();
     let notices = house.wait_for_notices(1);
     assert!(notices[0]["body"].as_str().unwrap().contains("say: hello"), "{notices:?}");
+    house.wait_until("the notice to be crossed out", || house.log_events("notice.sent").len() == 1);
     house.kill9();
     house.start();
     house.no_more_notices_than(1, 5);

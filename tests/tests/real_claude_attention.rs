@@ -56,6 +56,7 @@ fn g1_one_reminder_a_silence_none_before_it_and_again_after_the_next_turn() {
     house.send("answered", "say: third answer");
     let told = wait_for(&house, 2);
     assert!(told[1]["body"].as_str().unwrap().contains("say: third answer"), "{told:?}");
+    house.wait_until("the notice to be crossed out", || house.log_events("notice.sent").len() == 2);
     house.kill9();
     house.start();
     no_more_than(&house, 2, 6);
@@ -72,9 +73,8 @@ fn nobody_is_waited_for_while_a_background_task_runs() {
     no_more_than(&house, 1, 6);
 }
 
-/// Field fault 39.
 #[test]
-fn a_dialog_is_told_while_it_is_open_and_not_when_it_was_granted_at_once() {
+fn a_question_is_told_while_it_is_open_and_forgotten_when_it_is_answered() {
     let Some(house) = ready() else { return };
     house.write("in.t", "ask: Which colour?\n");
     let told = wait_for(&house, 1);

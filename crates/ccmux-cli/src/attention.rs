@@ -18,7 +18,10 @@ const WATCH_LIMIT: Duration = Duration::from_secs(75);
 /// Prints what waits; with `--watch` again whenever it changes.
 pub fn run(dir: &Path, options: &AttentionOptions) -> Result<(), Failure> {
     let mut shown = show(Client::ask(dir, Request::Attention { unlike: None })?, options.json)?;
-    while options.watch {
+    loop {
+        if !options.watch {
+            return Ok(());
+        }
         let mut client = Client::connect(dir)?;
         client.send(Request::Attention { unlike: Some(shown.clone()) })?;
         let answer = client.answer(Some(WATCH_LIMIT))?;
@@ -27,7 +30,6 @@ pub fn run(dir: &Path, options: &AttentionOptions) -> Result<(), Failure> {
             shown = show(answer, options.json)?;
         }
     }
-    Ok(())
 }
 
 /// Mutes, and prints what is muted.

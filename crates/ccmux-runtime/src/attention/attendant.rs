@@ -14,7 +14,7 @@ use ccmux_wire::attention::{MutedUntil, Standing, WaitingItem};
 use ccmux_wire::id::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +31,8 @@ use crate::workers::starter::AgentNow;
 const FILE_FOLLOWS_WITHIN: Duration = Duration::from_millis(600);
 /// A dialog that the state file shows no more for that long is gone; between two dialogs it is shorter.
 const DIALOG_GONE_AFTER: Duration = Duration::from_secs(1);
+/// A notice that is on its way when the daemon ends may take so long; it is less than the daemon has.
+const FINISHES_WITHIN: Duration = Duration::from_secs(1);
 /// What waits for longer has been forgotten by everybody else.
 const ITEM_DAYS: i64 = 1;
 const TURN_DAYS: i64 = 7;
@@ -161,7 +163,7 @@ impl<T: Terminal> Attendant<T> {
             }
             Heard::Hook { .. } => {}
             Heard::File(state) => self.file_says(state),
-            Heard::AgentGone => self.agent_gone(),
+            Heard::AgentGone(session) => self.agent_gone(session),
             Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
             Heard::Unstuck(kinds) => self.unstuck(kinds),
             Heard::Answered(key, answer) => self.engine.answered(&key, answer, self.setting.clock.now()),
@@ -288,9 +290,9 @@ impl<T: Terminal> Attendant<T> {
     }
 
     /// What the session waited for, it waits for no more; why it went is told by itself.
-    fn agent_gone(&mut self) {
+    fn agent_gone(&mut self, session: Option<SessionId>) {
         self.file.send_replace(FileState::Absent);
-        let Some(own) = self.own_session() else { return };
+        let Some(own) = session.or_else(|| self.own_session()) else { return };
         for kind in [Kind::Reply, Kind::Permission, Kind::Question, Kind::SubagentReply] {
             self.engine.ended(&Selection::session(Source::Claude, own.clone()).kind(kind));
         }
@@ -386,29 +388,35 @@ impl<T: Terminal> Attendant<T> {
     fn look(&self, key: Key) {
         let is_own = self.own_session().as_ref() == Some(&key.session);
         let (terminal, file) = (Arc::clone(&self.setting.terminal), self.file.subscribe());
-        let ears = self.ears.clone();
+        let (ears, shutdown) = (self.ears.clone(), self.setting.shutdown.clone());
+        let is_dialog = key.kind.is_dialog();
+        let look = async move {
+            let gone = is_own && is_dialog && !is_open(file).await;
+            let active_at = if is_own { terminal.last_typed().await.ok().flatten() } else { None };
+            ears.tell(Heard::Answered(key, Answer { gone, active_at }));
+        };
+        // A tmux that hangs must not keep the daemon from its end.
         self.tasks.spawn(async move {
-            let mut answer = Answer::default();
-            if is_own {
-                answer.gone = key.kind.is_dialog() && !is_open(file).await;
-                answer.active_at = terminal.last_typed().await.ok().flatten();
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = look => {}
             }
-            ears.tell(Heard::Answered(key, answer));
         });
     }
 
     fn send(&self, number: Option<i64>, letter: Letter) {
-        let (notifier, shutdown, book) =
-            (self.setting.notifier.clone(), self.setting.shutdown.clone(), self.setting.book.clone());
+        let (notifier, shutdown) = (self.setting.notifier.clone(), self.setting.shutdown.clone());
+        let book = self.setting.book.clone();
         self.tasks.spawn(async move {
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                _ = notifier.deliver(&letter.notice, &letter.routes) => {}
+            let route = tokio::select! {
+                route = notifier.deliver(&letter.notice, &letter.routes) => route,
+                () = finishing(shutdown) => return,
+            };
+            if let Some((number, book)) = number.zip(book) {
+                cross_out(book, number).await;
             }
-            let (Some(number), Some(book)) = (number, book) else { return };
-            let cross_out = move || book.lock().unwrap_or_else(PoisonError::into_inner).arrived(number);
-            if let Ok(Err(error)) = tokio::task::spawn_blocking(cross_out).await {
-                tracing::error!(event = "attention.not_kept", %error);
+            if let Some(route) = route {
+                tracing::info!(event = "notice.sent", route, kind = letter.notice.kind);
             }
         });
     }
@@ -448,6 +456,19 @@ fn title_of(alert: AlertKind) -> &'static str {
         AlertKind::Uncertain => "ccmux - Delivery Uncertain",
         AlertKind::Failed => "ccmux - Message Failed",
         _ => "ccmux - Messages Are Stuck",
+    }
+}
+
+/// A notice is on its way when the daemon ends: it may arrive, or it would be sent twice.
+async fn finishing(shutdown: CancellationToken) {
+    shutdown.cancelled().await;
+    sleep(FINISHES_WITHIN).await;
+}
+
+async fn cross_out(book: Arc<Mutex<Book>>, letter: i64) {
+    let cross_out = move || book.lock().unwrap_or_else(PoisonError::into_inner).arrived(letter);
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(cross_out).await {
+        tracing::error!(event = "attention.not_kept", %error);
     }
 }
 

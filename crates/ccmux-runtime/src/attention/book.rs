@@ -187,3 +187,78 @@ fn rows<T>(
     let found = statement.query_map([], |row| read(row))?.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(found.into_iter().flatten().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use ccmux_policy::UnixMs;
+    use ccmux_policy::attention::{Kind, Muted, Source};
+
+    use super::*;
+    use crate::notify::Notice;
+
+    fn row(subject: &str) -> Row {
+        let (source, session) = (Source::Claude, SessionId::new("s1"));
+        let key = Key { source, session, kind: Kind::Reply, subject: subject.to_owned() };
+        Row { key, began: UnixMs(1), base: UnixMs(1), step: 0, due: Some(UnixMs(9)) }
+    }
+
+    fn letter(title: &str) -> Letter {
+        let [kind, session, body] = ["reply", "s1", "b"].map(str::to_owned);
+        let notice = Notice { kind, session, title: title.to_owned(), body, ts: 7 };
+        Letter { notice, routes: vec!["a".to_owned()] }
+    }
+
+    #[test]
+    fn what_was_kept_is_there_again_and_what_is_over_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut book, _) = Book::open(dir.path()).unwrap();
+        let turn = Turn { task: "t".into(), started: UnixMs(5), count: 2 };
+        let text = Text::about(Kind::Reply, "x");
+        let mute = Mute { what: Muted::Kind(Kind::Stuck), until: UnixMs(8) };
+        let page = Page {
+            keep: vec![(row("p1"), text.clone()), (row("p2"), text.clone())],
+            turns: vec![
+                (SessionId::new("s1"), Some(turn.clone())),
+                (SessionId::new("s2"), Some(turn.clone())),
+            ],
+            mutes: Some(vec![mute.clone()]),
+            letters: vec![letter("one"), letter("two")],
+            ..Page::default()
+        };
+        let numbers = book.write(&page).unwrap();
+        let over = Page {
+            forget: vec![row("p1").key],
+            turns: vec![(SessionId::new("s2"), None)],
+            ..Page::default()
+        };
+        book.write(&over).unwrap();
+        book.arrived(numbers[0]).unwrap();
+        drop(book);
+        let (_, kept) = Book::open(dir.path()).unwrap();
+        assert_eq!(kept.items, [(row("p2"), text)]);
+        assert_eq!(kept.turns, [(SessionId::new("s1"), turn)]);
+        assert_eq!(kept.mutes, [mute]);
+        assert_eq!(kept.letters, [(numbers[1], letter("two"))]);
+    }
+
+    #[test]
+    fn a_damaged_file_is_moved_aside_and_rows_of_another_form_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(
+            dir.path().join(FILE_NAME),
+            "no database at all, but long enough to be none".repeat(9),
+        )
+        .unwrap();
+        let (book, kept) = Book::open(dir.path()).unwrap();
+        assert!(kept.items.is_empty());
+        assert!(
+            std::fs::read_dir(dir.path())
+                .unwrap()
+                .flatten()
+                .any(|entry| { entry.file_name().to_string_lossy().starts_with("attention.db.damaged-") })
+        );
+        book.0.execute("INSERT INTO letter (letter) VALUES ('{\"of\":\"tomorrow\"}')", []).unwrap();
+        drop(book);
+        assert!(Book::open(dir.path()).unwrap().1.letters.is_empty());
+    }
+}

@@ -48,8 +48,8 @@ pub enum Heard {
     },
     /// The agent's state file changed.
     File(FileState),
-    /// The agent's process is gone.
-    AgentGone,
+    /// The agent's process is gone; whose it was, if that is known.
+    AgentGone(Option<SessionId>),
     /// Something people should know.
     Alert {
         /// What kind.
@@ -91,7 +91,8 @@ impl Ears {
     pub fn event(&self, event: &Event) {
         match event {
             Event::StateFileRead { state } => self.tell(Heard::File(state.clone())),
-            Event::AgentExited { .. } | Event::AgentMissing { .. } => self.tell(Heard::AgentGone),
+            Event::AgentExited { .. } => self.tell(Heard::AgentGone(None)),
+            Event::AgentMissing { session } => self.tell(Heard::AgentGone(session.clone())),
             Event::ScreenSeen { seen, .. } if seen.class != ScreenClass::Unknown => {
                 self.tell(Heard::Unstuck(&[AlertKind::UnknownScreen]));
             }

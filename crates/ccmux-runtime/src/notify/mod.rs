@@ -37,6 +37,8 @@ pub const TRY_WITHIN: Duration = Duration::from_secs(5);
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 /// So many notices are on a route's way at once.
 const PLACES: usize = 16;
+/// Whoever finds none for that long goes another way.
+const PLACE_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a person is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,10 +73,7 @@ impl Notifier {
     pub async fn deliver(&self, notice: &Notice, names: &[String]) -> Option<String> {
         for name in names {
             match self.by_route(name, notice).await {
-                Ok(()) => {
-                    tracing::info!(event = "notice.sent", route = name, kind = notice.kind);
-                    return Some(name.clone());
-                }
+                Ok(()) => return Some(name.clone()),
                 Err(error) => {
                     tracing::warn!(event = "notice.not_sent", route = name, kind = notice.kind, %error);
                 }
@@ -107,9 +106,9 @@ impl Notifier {
             name: name.to_owned(),
             known: self.routes.keys().cloned().collect::<Vec<_>>().join(", "),
         })?;
-        let _place = places.acquire().await;
-        let late = RouteError::Late { seconds: TRY_WITHIN.as_secs() };
-        timeout(TRY_WITHIN, route.tell(notice, &self.ways)).await.unwrap_or(Err(late))
+        let late = |limit: Duration| RouteError::Late { seconds: limit.as_secs() };
+        let _place = timeout(PLACE_WITHIN, places.acquire()).await.map_err(|_| late(PLACE_WITHIN))?;
+        timeout(TRY_WITHIN, route.tell(notice, &self.ways)).await.unwrap_or_else(|_| Err(late(TRY_WITHIN)))
     }
 }
 
