@@ -1,4 +1,4 @@
-//! The log: JSON lines to a file, and the same to stderr.
+//! The log: JSON lines to a file, and the same to stderr, but for what is said there in plain words.
 //!
 //! The file keeps its name; at 16 MiB it becomes `NAME.1`, what was there `NAME.2`, and so on, four in all. (The rolling
 //! writers of the libraries put a date into the name, and people follow the log by its name.)
@@ -15,6 +15,9 @@ use tracing_subscriber::fmt::writer::MakeWriterExt;
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
 const KEPT: u32 = 4;
 
+/// What is said on stderr in plain words, besides, has this target and goes to the file only.
+pub const SAID: &str = "ccmuxd::said";
+
 /// Starts logging. What is returned must live as long as anything is logged.
 ///
 /// # Errors
@@ -28,7 +31,7 @@ pub fn start(file: &Path, level: &str) -> io::Result<WorkerGuard> {
         .flatten_event(true)
         // What rmcp would tell of its messages are their bodies.
         .with_env_filter(EnvFilter::new(format!("{level},rmcp=error,hyper=warn")))
-        .with_writer(file.and(io::stderr))
+        .with_writer(file.and(io::stderr.with_filter(|about| about.target() != SAID)))
         .init();
     Ok(guard)
 }

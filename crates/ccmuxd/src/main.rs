@@ -118,7 +118,7 @@ fn run(setting: Setting) -> ExitCode {
 /// A line for people besides the log's, once everything else is well: a proxy that is not the expected one is easily
 /// overlooked.
 fn warn_of_proxy(warning: &UnexpectedProxy) {
-    tracing::warn!(event = "proxy.unexpected", %warning);
+    tracing::warn!(target: logging::SAID, event = "proxy.unexpected", %warning);
     eprintln!("ccmuxd: warning: {warning}");
 }
 
@@ -145,7 +145,7 @@ async fn run_until_signal(setting: Setting, proxy: Option<UnexpectedProxy>) -> E
     match stopped {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(event = "daemon.refused", %error);
+            tracing::error!(target: logging::SAID, event = "daemon.refused", %error);
             fail(error.exit_code(), &error.to_string())
         }
     }

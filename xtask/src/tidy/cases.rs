@@ -22,7 +22,7 @@ const REAL: &str = "tests/tests/real_claude";
 
 /// What went wrong in the field with tools of this kind, and must have a test. The numbers are those of the project's
 /// collection; what is missing here belongs to doors that don't exist yet.
-const FAULTS: [(u8, &str); 27] = [
+const FAULTS: [(u8, &str); 30] = [
     (1, "Enter right after the text is swallowed, and the message is called sent"),
     (2, "the agent accepts only one form of Enter"),
     (3, "text is damaged on the way: a `;` at the end, a leading `-`, tabs, big texts"),
@@ -47,7 +47,10 @@ const FAULTS: [(u8, &str); 27] = [
     (23, "hooks fire several times, or never"),
     (24, "another session of the user is published"),
     (26, "a transcript path names something that must not be read"),
+    (27, "a blind key at the start answers a dialog"),
+    (28, "another conversation is resumed, or none can be, for ever"),
     (29, "a shell gets what was meant for the agent"),
+    (33, "a usage limit is met with futile retries, or a warning is taken for one"),
     (35, "a regular file stands where the FIFO should be"),
     (36, "a FIFO or the directory vanishes and comes again; a session has a similar name"),
 ];
@@ -60,10 +63,15 @@ enum On {
 }
 
 /// What must be seen from outside, and must have a test.
-const ACCEPTANCE: [(&str, On, &str); 22] = [
+const ACCEPTANCE: [(&str, On, &str); 31] = [
+    ("A1", On::Real, "a first start: closed doors, ready within 10 s"),
+    ("A2", On::Demo, "a second start names the first, which is undisturbed"),
     ("A3", On::Real, "a killed daemon comes back: same agent, nothing doubled"),
     ("A4", On::Demo, "what happened while the daemon was down is caught up"),
     ("A5", On::Demo, "a dialog that is open at a restart is left alone"),
+    ("A6", On::Demo, "SIGTERM: everything ends in time but the agent, nothing is lost"),
+    ("A7", On::Demo, "what is refused at the start: one clear line, the documented exit code"),
+    ("A8", On::Demo, "a proxy that is not the expected one is warned of"),
     ("B1", On::Demo, "every kind of line becomes what the contract says"),
     ("B2", On::Demo, "FIFOs come, go and come again; a regular file is adopted"),
     ("B3", On::Demo, "a line written while the daemon is down is accepted later"),
@@ -83,6 +91,10 @@ const ACCEPTANCE: [(&str, On, &str); 22] = [
     ("D3", On::Demo, "hooks in any number and a late transcript: published once, complete"),
     ("D4", On::Real, "another session is never heard on the socket"),
     ("D5", On::Demo, "a subscriber that comes back has no gap and no double"),
+    ("F1", On::Real, "a killed agent is back in its pane, with its conversation"),
+    ("F2", On::Demo, "an agent that ends at once is started at growing intervals, and told as degraded"),
+    ("F3", On::Demo, "a killed tmux server is back with session and agent"),
+    ("F4", On::Real, "what ends the agent and what does not"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.
