@@ -16,8 +16,13 @@ const VAIN_RESUMES: u32 = 3;
 
 impl Supervisor {
     pub(super) fn agent_found(&mut self, pid: i32, session: Option<SessionId>, now: Now) {
-        // The state file may have named a later one already.
-        self.session = self.session.take().or(session);
+        // The state file may have named a later one already: what ended in the one before it is still to be published.
+        let named = std::mem::replace(&mut self.session, session);
+        if named.is_some() && named != self.session {
+            let left = self.session.as_ref().and_then(|_| self.turns.left());
+            self.publish(left, true);
+            self.session = named;
+        }
         self.agent_started(pid, now);
     }
 
