@@ -28,15 +28,29 @@ impl House {
         self.attach(&[])
     }
 
+    /// Somebody attaches and throws the others out, as `tmux attach -d` does.
+    pub fn takes_over(&self) -> Human<'_> {
+        self.attach(&["-d"])
+    }
+
+    /// Somebody attaches with a terminal of another size.
+    pub fn human_of_size(&self, columns: u16, rows: u16) -> Human<'_> {
+        self.attach_sized(&[], (columns, rows))
+    }
+
     /// Somebody attaches who can only look.
     pub fn onlooker(&self) -> Human<'_> {
         self.attach(&["-r"])
     }
 
     fn attach(&self, flags: &[&str]) -> Human<'_> {
+        self.attach_sized(flags, (170, 52))
+    }
+
+    fn attach_sized(&self, flags: &[&str], (columns, rows): (u16, u16)) -> Human<'_> {
         let human = Human { house: self, socket: format!("human-{}", COUNT.fetch_add(1, Ordering::Relaxed)) };
         let inner = self.env[OsStr::new("CCMUX_TMUX_SOCKET")].clone();
-        let before = self.clients().len();
+        let (before, size) = (self.clients(), (columns.to_string(), rows.to_string()));
         let mut outer = human.outer();
         outer.args([
             "-f",
@@ -44,9 +58,9 @@ impl House {
             "new-session",
             "-d",
             "-x",
-            "170",
+            &size.0,
             "-y",
-            "52",
+            &size.1,
             "env",
             "-u",
             "TMUX",
@@ -56,7 +70,8 @@ impl House {
         outer.arg(inner).arg("attach-session").args(flags).args(["-t", "=ccmux"]);
         let output = self.run_to_end(outer);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        self.wait_until("the client to be attached", || self.clients().len() > before);
+        let is_new = |client: &String| !before.contains(client);
+        self.wait_until("the client to be attached", || self.clients().iter().any(is_new));
         human
     }
 

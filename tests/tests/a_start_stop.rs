@@ -100,6 +100,8 @@ fn a2_a_second_start_names_the_pid_and_disturbs_nothing() {
     assert_eq!(house.agent_pid(), agent);
     house.write("in.t", "say: still here\n");
     house.wait_for_prompt("still here");
+    let misled = house.run_daemon(&["--set", "agent.command=no-such-agent"]);
+    assert_eq!(misled.status.code(), Some(1), "what runs comes first: {}", one_line(&misled));
 }
 
 /// Acceptance A3.
@@ -356,7 +358,8 @@ fn a6_a_daemon_ends_within_five_seconds_although_tmux_hangs() {
 /// Standard error, which must be one line.
 fn one_line(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // The log goes to stderr too, as JSON.
+    // The log goes to stderr too, as JSON; but what is said is not said twice.
+    assert!(!said.contains("daemon.refused"), "{said}");
     let plain: Vec<&str> = said.lines().filter(|line| !line.starts_with('{')).collect();
     assert_eq!(plain.len(), 1, "not one clear line: {said}");
     plain[0].to_owned()
@@ -501,4 +504,25 @@ fn a7_a_bad_variable_is_refused_with_78_and_a_near_miss_is_warned_of() {
 fn a7_usage_is_refused_with_2() {
     let house = House::builder().build();
     assert_eq!(house.run_daemon(&["--no-such-flag"]).status.code(), Some(2));
+}
+
+/// Acceptance A8.
+#[test]
+fn a8_another_proxy_than_the_expected_one_is_warned_of_and_the_daemon_goes_on() {
+    let other = "http://127.0.0.1:9";
+    for (proxy, warned) in [(None, true), (Some(other), true), (Some("http://127.0.0.1:8118"), false)] {
+        let mut house = House::builder();
+        for name in proxy.iter().flat_map(|_| ["HTTP_PROXY", "HTTPS_PROXY"]) {
+            house = house.env(name, proxy.unwrap());
+        }
+        let house = house.ready();
+        let said = fs::read_to_string(house.path("err")).unwrap();
+        assert_eq!(
+            said.matches("ccmuxd: warning: HTTP_PROXY").count(),
+            usize::from(warned),
+            "{proxy:?}: {said}"
+        );
+        assert_eq!(house.log_events("proxy.unexpected").len(), usize::from(warned));
+        house.send("answered", "say: it goes on");
+    }
 }

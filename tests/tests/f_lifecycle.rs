@@ -194,3 +194,52 @@ fn f4_an_exit_of_the_human_is_followed_by_a_start_unless_told_otherwise() {
         }
     }
 }
+
+fn types(house: &House, text: &str) {
+    house.send_keys(&["-l", text]);
+    house.wait_for_screen(text);
+    house.send_keys(&["Enter"]);
+}
+
+/// Acceptance F4, A4. A turn that ended without a daemon, in a session that was left without one, too.
+#[test]
+fn f4_a4_a_session_that_was_left_while_the_daemon_was_away_has_its_turns_published() {
+    let house = House::builder().ready();
+    house.send("answered", "say: before");
+    let (agent, before) = (house.agent_pid(), house.status().session);
+    house.kill9();
+    let ends = |count: usize| {
+        house.wait_until("the turn's end", || {
+            house.transcript().iter().filter(|line| line["subtype"] == "turn_duration").count() >= count
+        });
+    };
+    types(&house, "say: nobody heard this");
+    ends(2);
+    types(&house, "/clear");
+    house.wait_until("an empty conversation", || !house.screen().contains("nobody heard this"));
+    house.start();
+    house.wait_ready();
+    let subscriber = house.subscribe_with("{\"since\":0}\n");
+    subscriber.wait_for_text("nobody heard this");
+    house.send("answered", "say: after");
+    subscriber.wait_for_text("after");
+    assert_eq!(subscriber.turns().len(), 3, "{:?}", subscriber.turns());
+    assert_ne!(house.status().session, before);
+    assert_eq!((house.agent_pid(), house.status().agent.restarts), (agent, 0));
+}
+
+/// An agent that has grown is started anew between two turns, with its conversation, and not as if it had crashed.
+#[test]
+fn an_agent_that_takes_too_much_memory_is_started_anew_at_a_turns_end() {
+    let house = House::builder().settings("[agent]\nmax_rss = 1000000\n").ready();
+    let (subscriber, old, session) = (house.subscribe(), house.agent_pid(), house.status().session);
+    house.write("in.t", "say: one\n");
+    let new = replacement(&house, old);
+    let said = subscriber.wait_for_alert("agent_exited")["alert"]["message"].to_string();
+    assert!(said.contains(&format!("(pid {old}) takes ")) && said.contains("agent.max_rss"), "{said}");
+    house.wait_until("--resume", || arguments(new).contains(&"--resume".to_owned()));
+    subscriber.wait_for_text("one");
+    house.wait_until("the state of a new agent", || house.status().agent.pid == Some(new));
+    assert_eq!(house.status().session, session);
+    assert!(subscriber.alerts_of("degraded").is_empty());
+}

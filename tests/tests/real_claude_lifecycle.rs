@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ccmux_tests::{House, claude};
 use ccmux_wire::status::StateWord;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::{Value, json};
 
 /// Claude takes its time to start.
 const START: Duration = Duration::from_secs(60);
@@ -138,4 +140,51 @@ fn f4_every_end_is_told_and_followed_by_a_start_with_the_conversation() {
         assert_eq!(house.status().session, session, "after {how}");
     }
     house.wait_for_screen("remember me");
+}
+
+/// Changes a file of Claude's own in a house that is not started yet.
+fn change(house: &House, file: &str, change: impl FnOnce(&mut Value)) {
+    let path = house.home().join(file);
+    let mut content: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut content);
+    fs::write(path, content.to_string()).unwrap();
+}
+
+/// Makes a house one in which Claude asks at its start.
+type Prepare<'a> = &'a dyn Fn(&House);
+
+/// Field fault 27. Acceptance C6.
+#[test]
+fn f27_every_dialog_at_the_start_is_named_with_its_remedy_and_gets_no_key() {
+    let Some(claude) = claude::or_skip() else { return };
+    let trust = |house: &House| change(house, ".claude.json", |state| state["projects"] = json!({}));
+    let key =
+        |house: &House| change(house, ".claude.json", |state| state["customApiKeyResponses"] = json!({}));
+    let settings = |house: &House| {
+        change(house, ".claude/settings.json", |settings| {
+            settings["hooks"] = json!({"NoSuchEvent": [{"hooks": [{"type": "command", "command": "true"}]}]});
+        });
+    };
+    let cases: [(Prepare<'_>, &str, &str); 3] = [
+        (&trust, "trust", "ccmuxd setup"),
+        (&key, "API key", "ccmuxd setup"),
+        (&settings, "settings error", "mend the settings file"),
+    ];
+    for (prepare, name, remedy) in cases {
+        let house = House::with_claude(&claude);
+        prepare(&house);
+        house.start();
+        let subscriber = house.subscribe_with("{\"since\":0}\n");
+        let said =
+            house.wait_for(&format!("the alert about {name}"), || subscriber.alerts_of("start_dialog").pop());
+        let said = said["alert"]["message"].to_string();
+        assert!(said.contains(&format!("({name})")) && said.contains(remedy), "{name}: {said}");
+        house.write("in.t", "say: too early\n");
+        house.is_left_alone("closed: dialog: ");
+        assert_eq!(
+            (house.status().agent.restarts, subscriber.alerts_of("start_dialog").len()),
+            (0, 1),
+            "{name}"
+        );
+    }
 }

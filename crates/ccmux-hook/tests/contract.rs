@@ -174,6 +174,13 @@ fn what_the_daemon_wants_printed_is_printed() {
 }
 
 #[test]
+fn a_newer_daemon_may_say_more_than_the_hook_knows() {
+    let dir = runtime_dir();
+    let _daemon = daemon(&dir, &[r#"{"ok":true,"v":2,"of_tomorrow":{"a":[1]},"stdout":{"a":1}}"#]);
+    assert_eq!(run(&mut hook(dir.path()), STOP.as_bytes()).stdout, "{\"a\":1}\n");
+}
+
+#[test]
 fn a_refusal_and_nonsense_print_nothing() {
     for replies in [&[r#"{"ok":false,"stdout":{"a":1}}"#], &["hello"], &[r#"{"ok":true,"stdout":{"#]] {
         let dir = runtime_dir();

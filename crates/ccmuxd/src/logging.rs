@@ -1,4 +1,4 @@
-//! The log: JSON lines to a file, and the same to stderr.
+//! The log: JSON lines to a file, and the same to stderr, but for what is said there in plain words.
 //!
 //! The file keeps its name; at 16 MiB it becomes `NAME.1`, what was there `NAME.2`, and so on, four in all. (The rolling
 //! writers of the libraries put a date into the name, and people follow the log by its name.)

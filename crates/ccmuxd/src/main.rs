@@ -168,7 +168,7 @@ async fn run_until_signal(
     match daemon::run(setting, systemd, shutdown, reload, ready).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(event = "daemon.refused", %error);
+            tracing::error!(target: logging::FILE_ONLY, event = "daemon.refused", %error);
             fail(error.exit_code(), &error.to_string())
         }
     }

@@ -48,10 +48,13 @@ const FAULTS: &[(u8, &str)] = &[
     (24, "another session of the user is published"),
     (25, "an installer destroys the user's settings"),
     (26, "a transcript path names something that must not be read"),
+    (27, "a blind key at the start answers a dialog"),
+    (28, "another conversation is resumed, or none can be, for ever"),
     (29, "a shell gets what was meant for the agent"),
     (30, "a restart of the daemon ends the agent, or the agent inherits its sandbox"),
     (31, "a mark of a parent agent makes the agent write no transcript"),
     (32, "a proxy captures loopback; a port in use makes a crash loop"),
+    (33, "a usage limit is met with futile retries, or a warning is taken for one"),
     (34, "a daemon that was away costs the agent its tools"),
     (35, "a regular file stands where the FIFO should be"),
     (36, "a FIFO or the directory vanishes and comes again; a session has a similar name"),
@@ -71,9 +74,14 @@ enum On {
 
 /// What must be seen from outside, and must have a test.
 const ACCEPTANCE: &[(&str, On, &str)] = &[
+    ("A1", On::Real, "a first start: closed doors, ready within 10 s"),
+    ("A2", On::Demo, "a second start names the first, which is undisturbed"),
     ("A3", On::Real, "a killed daemon comes back: same agent, nothing doubled"),
     ("A4", On::Demo, "what happened while the daemon was down is caught up"),
     ("A5", On::Demo, "a dialog that is open at a restart is left alone"),
+    ("A6", On::Demo, "SIGTERM: everything ends in time but the agent, nothing is lost"),
+    ("A7", On::Demo, "what is refused at the start: one clear line, the documented exit code"),
+    ("A8", On::Demo, "a proxy that is not the expected one is warned of"),
     ("B1", On::Demo, "every kind of line becomes what the contract says"),
     ("B2", On::Demo, "FIFOs come, go and come again; a regular file is adopted"),
     ("B3", On::Demo, "a line written while the daemon is down is accepted later"),
@@ -100,8 +108,12 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),
     ("E5", On::Real, "the tool works after a restart, and after a minute without the daemon"),
-    ("H1", On::Real, "the user's files are as before after an uninstall, and a running Claude loses nothing"),
+    ("F1", On::Real, "a killed agent is back in its pane, with its conversation"),
+    ("F2", On::Demo, "an agent that ends at once is started at growing intervals, and told as degraded"),
+    ("F3", On::Demo, "a killed tmux server is back with session and agent"),
+    ("F4", On::Real, "what ends the agent and what does not"),
     ("F5", On::Demo, "as a systemd unit: whatever ends the daemon, the agent goes on, and FIFOs stay open"),
+    ("H1", On::Real, "the user's files are as before after an uninstall, and a running Claude loses nothing"),
 ];
 
 /// Sections of the acceptance list, and how many cases each has.

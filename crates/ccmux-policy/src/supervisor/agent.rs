@@ -16,8 +16,13 @@ const VAIN_RESUMES: u32 = 3;
 
 impl Supervisor {
     pub(super) fn agent_found(&mut self, pid: i32, session: Option<SessionId>, now: Now) {
-        // The state file may have named a later one already.
-        self.session = self.session.take().or(session);
+        // The state file may have named a later one already: what ended in the one before it is still to be published.
+        let named = std::mem::replace(&mut self.session, session);
+        if named.is_some() && named != self.session {
+            let left = self.session.as_ref().and_then(|_| self.turns.left());
+            self.publish(left, true);
+            self.session = named;
+        }
         self.agent_started(pid, now);
     }
 
@@ -65,17 +70,23 @@ impl Supervisor {
     }
 
     /// A conversation that can't be resumed ends the agent before its box is there (F 37). After some of that the next
-    /// start is a fresh one, since otherwise there would be none for ever.
+    /// start is a fresh one, since otherwise there would be none for ever. If that ends, too, it was not the conversation.
     fn note_vain_resume(&mut self, status: ExitStatus) {
+        let set_aside = self.set_aside.take().filter(|_| self.session.is_none() && !self.box_seen);
+        if set_aside.is_some() {
+            self.session = set_aside;
+            return;
+        }
         let in_vain = self.session.is_some() && !self.box_seen && status == ExitStatus::Code(1);
         self.vain_resumes = if in_vain { self.vain_resumes + 1 } else { 0 };
         if self.vain_resumes < VAIN_RESUMES {
             return;
         }
         self.vain_resumes = 0;
-        if let Some(session) = self.session.take() {
+        self.set_aside = self.session.take();
+        if let Some(session) = &self.set_aside {
             let what = format!(
-                "the agent ended {VAIN_RESUMES} times while it was to resume {session}: a fresh conversation is begun"
+                "the agent ended {VAIN_RESUMES} times while it was to resume {session}: a fresh conversation is tried"
             );
             self.alert(AlertKind::AgentExited, what);
         }

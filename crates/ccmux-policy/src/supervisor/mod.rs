@@ -92,6 +92,8 @@ pub struct Supervisor {
     too_big: Option<u64>,
     /// Starts in a row that were to resume the conversation and ended without a prompt box.
     vain_resumes: u32,
+    /// What was not resumed therefore.
+    set_aside: Option<SessionId>,
     stopping: bool,
     asked: bool,
     state: (StateWord, Now),
@@ -135,6 +137,7 @@ impl Supervisor {
             told_dialog: false,
             too_big: None,
             vain_resumes: 0,
+            set_aside: None,
             stopping: false,
             asked: false,
             state: (StateWord::Down, Now::default()),

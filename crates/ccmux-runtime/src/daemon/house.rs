@@ -24,7 +24,7 @@ use crate::intake::IntakeLogs;
 use crate::mcp::Door;
 use crate::metrics::Metrics;
 use crate::prompt;
-use crate::runtime_dir::{RuntimeDir, StateDir};
+use crate::runtime_dir::{RuntimeDir, RuntimeDirError, StateDir};
 use crate::screen::RuleBook;
 use crate::settings::{Settings, expand};
 use crate::systemd::{self, Passed, Systemd};
@@ -82,12 +82,14 @@ impl House {
     /// Opens everything; what is refused is named before anything was started.
     pub async fn open(setting: Setting, (systemd, passed): (Systemd, Passed)) -> Result<Self, DaemonError> {
         let settings = &setting.settings;
-        let plan = AgentPlan::new(settings, &setting.home, setting.environment.clone())?;
+        let runtime_dir = expand(&settings.runtime_dir, &setting.home);
+        let plan = AgentPlan::new(settings, &setting.home, setting.environment.clone());
+        let plan = plan.or_else(|error| not_running(&runtime_dir).and(Err(error.into())))?;
         let rules = setting.rule_book()?;
         // Not before: the plan remembers what the agent may have.
         super::allow_descriptors();
         // The runtime directory first: it says who else runs, before anything else is touched.
-        let runtime_dir = Arc::new(RuntimeDir::claim(&expand(&settings.runtime_dir, &setting.home))?);
+        let runtime_dir = Arc::new(RuntimeDir::claim(&runtime_dir)?);
         let state_dir = StateDir::claim(&expand(&settings.state_dir, &setting.home))?;
         let terminal = Arc::new(Tmux::new(tmux_settings(&setting, state_dir.path())));
         let version = terminal.version().await?;
@@ -167,6 +169,14 @@ impl House {
 async fn close_inbox(inbox: &Inbox) {
     if timeout(CLOSES_WITHIN, inbox.close()).await.is_err() {
         tracing::error!(event = "inbox.closed_late", "another program holds inbox.db, or the disk is slow");
+    }
+}
+
+/// Whoever starts a second daemon is told so first: what is wrong with its settings does not matter then.
+fn not_running(runtime_dir: &Path) -> Result<(), DaemonError> {
+    match runtime_dir.exists().then(|| RuntimeDir::claim(runtime_dir)) {
+        Some(Err(error @ RuntimeDirError::AlreadyRunning { .. })) => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -6,12 +6,16 @@
 //! | [`tasks`] | starts the tasks and gives each its world |
 //! | [`channel_news`] | tells of channels that come and go |
 //! | [`sink`] | the inbox as the place where FIFOs' bytes go |
+//! | [`sockets`] | `output.sock` and `control.sock`: bound, and bound again |
+//! | [`doors`] | what people and programs meet: desk, HTTP, metrics, notices |
 //!
 //! The caller brings settings, environment, binaries and the shutdown signal, so that tests need no signals.
 
 mod channel_news;
+mod doors;
 mod house;
 mod sink;
+mod sockets;
 mod tasks;
 
 use std::ffi::OsString;

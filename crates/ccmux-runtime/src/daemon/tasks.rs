@@ -1,47 +1,31 @@
 //! Starts the tasks and gives each its world.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use ccmux_policy::{AlertKind, Effect, Event, PolicyStatus, Supervisor};
 use ccmux_wire::id::BatchId;
-use ccmux_wire::status::{ChannelStatus, TmuxStatus};
-use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::DaemonError;
 use super::channel_news::ChannelNews;
+use super::doors::{Views, desk, outlets, start_attendant, start_mcp, start_metrics};
 use super::house::House;
 use super::sink::InboxSink;
+use super::sockets::start_sockets;
 use crate::agent::record::AgentRecord;
-use crate::attention::attendant::Setting as AttendantSetting;
-use crate::attention::book::{Book, Kept};
-use crate::attention::{Attendant, Ears};
-use crate::control::attention::AttentionDesk;
-use crate::control::doubles::Doubles;
-use crate::control::hooks::HookFront;
 use crate::control::live::{Live, Rooms};
-use crate::control::requests::Answers;
-use crate::control::{Control, Desk};
 use crate::event_loop::{EventLoop, Workers};
 use crate::inbox::{Caretaker, Inbox};
 use crate::intake::{ChannelBoard, FifoStore, Registry};
-use crate::mcp::server::AGAIN;
-use crate::mcp::{McpServer, Tools};
-use crate::metrics::{Follower, Page};
-use crate::notify::{Notifier, Route, Ways};
+use crate::mcp::Tools;
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
-use crate::runtime_dir::RuntimeDir;
 use crate::systemd::{StatusTeller, Watchdog};
 use crate::terminal::{PaneNews, Terminal};
 use crate::tmux::Tmux;
-use crate::turns::Turns;
-use crate::turns::broadcast::Broadcaster;
 use crate::turns::retention::Keeper;
 use crate::turns::store::Keep;
 use crate::workers::clerk::Clerk;
@@ -51,9 +35,6 @@ use crate::workers::speaker::Speaker;
 use crate::workers::starter::{AgentNow, Starter};
 use crate::workers::typist::Typist;
 use crate::workers::witness::Witness;
-
-/// How soon a socket that can't be bound is tried again.
-const BIND_AGAIN: Duration = Duration::from_secs(5);
 
 /// What runs.
 pub struct Running {
@@ -112,7 +93,8 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     start_status(house, &tasks, policy_status.clone(), shutdown);
     let attention = start_attendant(house, &tasks, agent_now.clone(), outlets, shutdown);
     let ears = attention.ears.clone();
-    let desk = desk(house, policy_status, agent_now, board, &recorder, on_the_way, tools.clone(), attention);
+    let views = Views { policy: policy_status, agent: agent_now, board, recorder: recorder.clone() };
+    let desk = desk(house, views, on_the_way, tools.clone(), attention);
     let page = start_metrics(house, &tasks, Arc::clone(&desk), shutdown);
     start_mcp(house, &tasks, tools, page, shutdown);
     start_sockets(house, &tasks, desk, shutdown)?;
@@ -333,191 +315,6 @@ fn start_caretaker(house: &mut House, tasks: &TaskTracker, shutdown: &Cancellati
         let alerts = alerts.clone();
         async move { alerts.raise(News::new(AlertKind::Damaged, notice)) }
     }));
-}
-
-/// Counts what the inbox commits from now on.
-fn start_metrics(
-    house: &House,
-    tasks: &TaskTracker,
-    desk: Arc<Desk<Tmux>>,
-    shutdown: &CancellationToken,
-) -> Page {
-    let (metrics, receipts) = (house.metrics.clone(), house.inbox.inbox.subscribe());
-    tasks.spawn(Follower { metrics, receipts, shutdown: shutdown.clone() }.run());
-    let started_s = house.clock.now().wall.0 / 1000;
-    Page::new(house.metrics.clone(), started_s, move || desk.answers.status_now())
-}
-
-fn outlets(
-    house: &House,
-    channels: watch::Receiver<Vec<ChannelStatus>>,
-    shutdown: &CancellationToken,
-) -> Outlets {
-    let settings = &house.setting.settings;
-    let dir = house.runtime_dir.path().to_owned();
-    Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
-}
-
-/// Without its database nothing outlives a restart; people are told all the same.
-fn start_attendant(
-    house: &House,
-    tasks: &TaskTracker,
-    agent: watch::Receiver<Option<AgentNow>>,
-    outlets: Outlets,
-    shutdown: &CancellationToken,
-) -> AttentionDesk {
-    let settings = &house.setting.settings;
-    let routes = Route::all(&settings.routes, &house.setting.home);
-    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
-    let (book, kept) = match Book::open(house.state_dir.path()) {
-        Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
-        Err(error) => {
-            tracing::error!(event = "attention.not_kept", %error);
-            (None, Kept::default())
-        }
-    };
-    let setting = AttendantSetting {
-        rules: settings.attention.rules(),
-        all_sessions: settings.attention.sessions == "all",
-        debug: settings.attention.debug,
-        kept,
-        book,
-        terminal: Arc::clone(&house.terminal),
-        agent,
-        notifier: notifier.clone(),
-        clock: house.clock.clone(),
-        shutdown: shutdown.clone(),
-    };
-    let (ears, heard) = Ears::new();
-    let attendant = Attendant::new(setting, ears.clone(), heard);
-    let changed = attendant.changes();
-    tasks.spawn(attendant.run());
-    AttentionDesk { ears, changed, notifier }
-}
-
-/// The port is bound already: who connects before this waits a moment.
-fn start_mcp(
-    house: &mut House,
-    tasks: &TaskTracker,
-    tools: Tools,
-    metrics: Page,
-    shutdown: &CancellationToken,
-) {
-    let Some(bound) = house.mcp_bound.take() else { return };
-    let server = McpServer {
-        door: house.mcp.0.clone(),
-        bound,
-        tools,
-        alerts: house.alerts.clone(),
-        broadcast: house.turns.turns.broadcast().clone(),
-        metrics,
-        again: AGAIN,
-        shutdown: shutdown.clone(),
-    };
-    tasks.spawn(server.run());
-}
-
-fn desk(
-    house: &House,
-    policy: watch::Receiver<PolicyStatus>,
-    agent: watch::Receiver<Option<AgentNow>>,
-    board: ChannelBoard,
-    recorder: &Recorder,
-    on_the_way: OnTheWay,
-    tools: Tools,
-    attention: AttentionDesk,
-) -> Arc<Desk<Tmux>> {
-    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
-    Arc::new(Desk {
-        answers: Answers {
-            inbox,
-            turns: turns.clone(),
-            terminal: Arc::clone(&house.terminal),
-            policy,
-            agent,
-            channels: board,
-            recorder: recorder.clone(),
-            mcp: house.mcp.0.clone(),
-            tmux: TmuxStatus {
-                socket: Some(house.setting.settings.tmux_socket.clone()).filter(|name| !name.is_empty()),
-                session: house.setting.settings.tmux_session.clone(),
-            },
-            events: house.events.clone(),
-            metrics: house.metrics.clone(),
-        },
-        metrics: house.metrics.clone(),
-        hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
-        attention,
-        reloader: house.reloader(),
-        tools,
-        events: house.events.clone(),
-        token: house.token.clone(),
-    })
-}
-
-/// Binds both sockets now, so that what is refused is an error of the start, and again whenever they were lost.
-fn start_sockets(
-    house: &House,
-    tasks: &TaskTracker,
-    desk: Arc<Desk<Tmux>>,
-    shutdown: &CancellationToken,
-) -> Result<(), DaemonError> {
-    let dir = Arc::clone(&house.runtime_dir);
-    let turns = house.turns.turns.clone();
-    let mut lost = dir.lost_sockets();
-    let mut listeners = bind(&dir)?;
-    let (shutdown, inner) = (shutdown.clone(), tasks.clone());
-    tasks.spawn(async move {
-        loop {
-            let serving = shutdown.child_token();
-            serve(&inner, listeners, &desk, &turns, &serving);
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                changed = lost.changed() => if changed.is_err() { return },
-            }
-            serving.cancel();
-            listeners = tokio::select! {
-                () = shutdown.cancelled() => return,
-                listeners = bind_again(&dir) => listeners,
-            };
-        }
-    });
-    Ok(())
-}
-
-/// A directory that is refused now may be put right: the sockets come back then.
-async fn bind_again(dir: &RuntimeDir) -> Listeners {
-    loop {
-        match bind(dir) {
-            Ok(listeners) => return listeners,
-            Err(error) => tracing::error!(event = "sockets.lost", %error),
-        }
-        sleep(BIND_AGAIN).await;
-    }
-}
-
-type Listeners = (UnixListener, UnixListener);
-
-fn bind(dir: &RuntimeDir) -> Result<Listeners, DaemonError> {
-    let listen = |name: &str| {
-        let listener = dir.bind_socket(&dir.path().join(name))?;
-        UnixListener::from_std(listener).map_err(|source| DaemonError::Io { what: "can't listen", source })
-    };
-    // control.sock last: whoever sees it finds everything else.
-    let output = listen("output.sock")?;
-    Ok((output, listen("control.sock")?))
-}
-
-fn serve(
-    tasks: &TaskTracker,
-    (output, control): Listeners,
-    desk: &Arc<Desk<Tmux>>,
-    turns: &Turns,
-    shutdown: &CancellationToken,
-) {
-    let broadcast = turns.broadcast().clone();
-    tasks.spawn(Broadcaster { broadcast, listener: output, shutdown: shutdown.clone() }.run());
-    tasks.spawn(Control { desk: Arc::clone(desk), listener: control, shutdown: shutdown.clone() }.run());
 }
 
 fn start_watch(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken) {

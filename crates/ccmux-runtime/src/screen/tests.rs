@@ -79,6 +79,7 @@ fn every_dialog_has_a_name_and_nothing_else_has() {
     assert_eq!(named("v20-dialog-settings-error"), "settings error");
     assert_eq!(named("dialog-fullscreen-upsell"), "renderer offer");
     assert_eq!(named("dialog-transcript-viewer"), "transcript viewer");
+    assert_eq!(named("dialog-resume-picker"), "resume picker");
     assert_eq!(named("dialog-agents-view"), "agents view");
     assert_eq!(named("dialog-agents-view-typed"), "agents view");
     assert_eq!(named("dialog-background-pill"), "background tasks");

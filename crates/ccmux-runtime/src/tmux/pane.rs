@@ -89,7 +89,7 @@ impl Tmux {
         // Never -k: if it came alive meanwhile, tmux itself refuses.
         let mut list = args(&["respawn-pane", "-t", &pane.id, "-c", cwd, "--"]);
         list.extend(argv.iter().map(|word| literal(word)));
-        list.extend(args(&[";", "set-option", "-w", "-t", &pane.id, "remain-on-exit", "on", ";"]));
+        list.extend(args(&[";", "set-option", "-p", "-t", &pane.id, "remain-on-exit", "on", ";"]));
         list.extend(self.list_pane());
         let reply = self.client.run("respawn the pane", &list).await?;
         match Facts::read(&self.nonce, &reply.stdout).pane {
@@ -131,7 +131,7 @@ impl Tmux {
             _ => format!("{}{{end}}", self.session_target()),
         };
         list.extend(args(&[";", "set-option", "-t", &self.session_target(), "destroy-unattached", "off"]));
-        list.extend(args(&[";", "set-option", "-w", "-t", &target, "remain-on-exit", "on"]));
+        list.extend(args(&[";", "set-option", "-p", "-t", &target, "remain-on-exit", "on"]));
         list.extend(args(&[";", "set-option", "-p", "-t", &target, MARK, &self.settings.session, ";"]));
         list.extend(self.list_pane());
         self.client.run("make a pane", &list).await
@@ -152,10 +152,10 @@ impl Tmux {
         if let Some(wrong) = marked {
             tracing::info!(event = "terminal.mark_moved", from = %wrong.id, to = %created);
             list.extend(args(&["set-option", "-p", "-u", "-t", &wrong.id, MARK, ";"]));
-            list.extend(args(&["set-option", "-w", "-u", "-t", &wrong.id, "remain-on-exit", ";"]));
+            list.extend(args(&["set-option", "-p", "-u", "-t", &wrong.id, "remain-on-exit", ";"]));
         }
         list.extend(args(&["set-option", "-p", "-t", &created, MARK, &self.settings.session, ";"]));
-        list.extend(args(&["set-option", "-w", "-t", &created, "remain-on-exit", "on", ";"]));
+        list.extend(args(&["set-option", "-p", "-t", &created, "remain-on-exit", "on", ";"]));
         list.extend(self.list_pane());
         let reply = self.client.run("mark the pane", &list).await?.done("mark the pane")?;
         self.pane_in(&reply)

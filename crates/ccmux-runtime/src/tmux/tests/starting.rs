@@ -168,7 +168,7 @@ async fn whatever_is_in_the_users_tmux_conf_the_mark_is_on_the_agents_pane_alone
             [ours],
             "{config}"
         );
-        let kept = server.user(&["list-windows", "-a", "-F", "#{remain-on-exit}"]);
+        let kept = server.user(&["list-panes", "-a", "-F", "#{remain-on-exit}"]);
         assert_eq!(kept.lines().filter(|kept| *kept != "off").count(), 1, "{config}: {kept}");
 
         kill(Pid::from_raw(pane.pid), Signal::SIGKILL).expect("killed");

@@ -1,0 +1,159 @@
+//! What people and programs meet: the desk of `control.sock`, HTTP, Claude's tools, the metrics page, whoever tells that
+//! somebody waits.
+//!
+//! Doesn't know what goes on between an event and its effects.
+
+use std::sync::{Arc, Mutex};
+
+use ccmux_policy::PolicyStatus;
+use ccmux_wire::status::{ChannelStatus, TmuxStatus};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::house::House;
+use crate::attention::attendant::Setting as AttendantSetting;
+use crate::attention::book::{Book, Kept};
+use crate::attention::{Attendant, Ears};
+use crate::control::Desk;
+use crate::control::attention::AttentionDesk;
+use crate::control::doubles::Doubles;
+use crate::control::hooks::HookFront;
+use crate::control::requests::Answers;
+use crate::intake::ChannelBoard;
+use crate::mcp::server::AGAIN;
+use crate::mcp::{McpServer, Tools};
+use crate::metrics::{Follower, Page};
+use crate::notify::{Notifier, Route, Ways};
+use crate::outlet::Outlets;
+use crate::recorder::Recorder;
+use crate::tmux::Tmux;
+use crate::workers::on_the_way::OnTheWay;
+use crate::workers::starter::AgentNow;
+
+/// Counts what the inbox commits from now on.
+pub(super) fn start_metrics(
+    house: &House,
+    tasks: &TaskTracker,
+    desk: Arc<Desk<Tmux>>,
+    shutdown: &CancellationToken,
+) -> Page {
+    let (metrics, receipts) = (house.metrics.clone(), house.inbox.inbox.subscribe());
+    tasks.spawn(Follower { metrics, receipts, shutdown: shutdown.clone() }.run());
+    let started_s = house.clock.now().wall.0 / 1000;
+    Page::new(house.metrics.clone(), started_s, move || desk.answers.status_now())
+}
+
+pub(super) fn outlets(
+    house: &House,
+    channels: watch::Receiver<Vec<ChannelStatus>>,
+    shutdown: &CancellationToken,
+) -> Outlets {
+    let settings = &house.setting.settings;
+    let dir = house.runtime_dir.path().to_owned();
+    Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
+}
+
+/// Without its database nothing outlives a restart; people are told all the same.
+pub(super) fn start_attendant(
+    house: &House,
+    tasks: &TaskTracker,
+    agent: watch::Receiver<Option<AgentNow>>,
+    outlets: Outlets,
+    shutdown: &CancellationToken,
+) -> AttentionDesk {
+    let settings = &house.setting.settings;
+    let routes = Route::all(&settings.routes, &house.setting.home);
+    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
+    let (book, kept) = match Book::open(house.state_dir.path()) {
+        Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
+        Err(error) => {
+            tracing::error!(event = "attention.not_kept", %error);
+            (None, Kept::default())
+        }
+    };
+    let setting = AttendantSetting {
+        rules: settings.attention.rules(),
+        all_sessions: settings.attention.sessions == "all",
+        debug: settings.attention.debug,
+        kept,
+        book,
+        terminal: Arc::clone(&house.terminal),
+        agent,
+        notifier: notifier.clone(),
+        clock: house.clock.clone(),
+        shutdown: shutdown.clone(),
+    };
+    let (ears, heard) = Ears::new();
+    let attendant = Attendant::new(setting, ears.clone(), heard);
+    let changed = attendant.changes();
+    tasks.spawn(attendant.run());
+    AttentionDesk { ears, changed, notifier }
+}
+
+/// The port is bound already: who connects before this waits a moment.
+pub(super) fn start_mcp(
+    house: &mut House,
+    tasks: &TaskTracker,
+    tools: Tools,
+    metrics: Page,
+    shutdown: &CancellationToken,
+) {
+    let Some(bound) = house.mcp_bound.take() else { return };
+    let server = McpServer {
+        door: house.mcp.0.clone(),
+        bound,
+        tools,
+        alerts: house.alerts.clone(),
+        broadcast: house.turns.turns.broadcast().clone(),
+        metrics,
+        again: AGAIN,
+        shutdown: shutdown.clone(),
+    };
+    tasks.spawn(server.run());
+}
+
+/// What is believed at each moment.
+pub(super) struct Views {
+    pub policy: watch::Receiver<PolicyStatus>,
+    pub agent: watch::Receiver<Option<AgentNow>>,
+    pub board: ChannelBoard,
+    pub recorder: Recorder,
+}
+
+/// Who answers on `control.sock`.
+pub(super) fn desk(
+    house: &House,
+    views: Views,
+    on_the_way: OnTheWay,
+    tools: Tools,
+    attention: AttentionDesk,
+) -> Arc<Desk<Tmux>> {
+    let Views { policy, agent, board, recorder } = views;
+    let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    Arc::new(Desk {
+        answers: Answers {
+            inbox,
+            turns: turns.clone(),
+            terminal: Arc::clone(&house.terminal),
+            policy,
+            agent,
+            channels: board,
+            recorder,
+            mcp: house.mcp.0.clone(),
+            tmux: TmuxStatus {
+                socket: Some(house.setting.settings.tmux_socket.clone()).filter(|name| !name.is_empty()),
+                session: house.setting.settings.tmux_session.clone(),
+            },
+            events: house.events.clone(),
+            metrics: house.metrics.clone(),
+        },
+        metrics: house.metrics.clone(),
+        hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
+        attention,
+        reloader: house.reloader(),
+        tools,
+        events: house.events.clone(),
+        token: house.token.clone(),
+    })
+}
