@@ -74,6 +74,9 @@ fn check(house: &House, program: &[PathBuf]) {
     house.wait_until("the first answer", || answers() == "hello\n");
     house.stop();
     house.start();
+    // Claude's call reaches a daemon that listens again; one that it makes before that would fail.
+    house.wait_until("the port of the tools", || house.status().mcp.port.is_some());
+    house.wait_ready();
     house.write("in.t", "mcp: spool again\n");
     house.wait_until("the second answer", || answers() == "hello\nagain\n");
 
