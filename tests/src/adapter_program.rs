@@ -9,11 +9,12 @@
 //! ```
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::house::House;
@@ -21,7 +22,7 @@ use crate::patience::{LIMIT, wait_for};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A program that runs until it is told to end; it ends with the value.
+/// A program that runs until it is told to end; it ends with the value, and with it whatever it started.
 #[derive(Debug)]
 pub struct AdapterProgram {
     child: Child,
@@ -36,7 +37,7 @@ impl AdapterProgram {
     pub fn run(house: &House, mut command: Command) -> Self {
         let log = house.path(&format!("adapter-{}.log", COUNT.fetch_add(1, Ordering::Relaxed)));
         let file = File::create(&log).unwrap();
-        command.stdout(file.try_clone().unwrap()).stderr(file);
+        command.stdout(file.try_clone().unwrap()).stderr(file).process_group(0);
         let child =
             command.spawn().unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
         Self { child, log }
@@ -61,8 +62,19 @@ impl AdapterProgram {
         })
     }
 
+    /// To the program alone, not to what it started.
     pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+        kill(self.pid(), signal).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// It dies without a chance to do anything; what it started lives on until this value goes.
+    pub fn kill9(&mut self) {
+        self.signal(Signal::SIGKILL);
+        wait_for(LIMIT, "the adapter's death", || self.child.try_wait().unwrap());
     }
 
     /// SIGTERM, and how it ended.
@@ -74,7 +86,7 @@ impl AdapterProgram {
 
 impl Drop for AdapterProgram {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let _ = killpg(self.pid(), Signal::SIGKILL);
         let _ = self.child.wait();
     }
 }

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::patience::{LIMIT, wait_at_most};
+use crate::patience::{self, LIMIT, wait_at_most};
 use crate::{binaries, claude};
 
 /// How much of a log is shown when a test fails.
@@ -261,18 +261,9 @@ impl House {
         self.run_to_end(command)
     }
 
-    /// Runs a command that must end within the limit.
-    pub fn run_to_end(&self, mut command: Command) -> Output {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
-        let pid = Pid::from_raw(child.id().cast_signed());
-        let reaper = std::thread::spawn(move || child.wait_with_output());
-        if wait_at_most(LIMIT, || reaper.is_finished().then_some(())).is_none() {
-            let _ = kill(pid, Signal::SIGKILL);
-            let output = reaper.join().unwrap().unwrap();
-            panic!("{:?} did not end\n{}", command, String::from_utf8_lossy(&output.stderr));
-        }
-        reaper.join().unwrap().unwrap()
+    /// Runs a command that must end within the limit, and so must whatever it started that has its stdout or stderr.
+    pub fn run_to_end(&self, command: Command) -> Output {
+        patience::run_to_end(command, LIMIT)
     }
 
     pub fn daemon_pid(&self) -> i32 {

@@ -47,7 +47,7 @@ fn check(house: &House, program: &[PathBuf]) {
     };
     let answers = || fs::read_to_string(folder.join("answers")).unwrap_or_default();
 
-    let adapter = start();
+    let mut killed = start();
     put("a", "a \"quoted\" \\ text\tof\nsay: two lines & more");
     sent("a");
     house.wait_until("the first message", || house.stored().len() == 1);
@@ -60,7 +60,7 @@ fn check(house: &House, program: &[PathBuf]) {
     house.wait_until("the second message", || house.stored().len() == 2);
 
     // The adapter dies between writing and moving: it sends the same again.
-    drop(adapter);
+    killed.kill9();
     fs::rename(folder.join("sent/a"), folder.join("todo/a")).unwrap();
     let mut adapter = start();
     sent("a");
