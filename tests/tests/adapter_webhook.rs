@@ -4,9 +4,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Output;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ccmux_tests::patience::WATCH;
+use ccmux_tests::patience::{LIMIT, WATCH, wait_for};
 use ccmux_tests::{AdapterProgram, House};
 
 const TOKEN: &str = "token-of-the-webhook-tests";
@@ -45,6 +46,19 @@ impl<'a> Webhook<'a> {
         let Output { stdout, .. } = self.house.run_to_end(command);
         let text = String::from_utf8_lossy(&stdout).into_owned();
         let status = text.rsplit("HTTP/1.1 ").next().and_then(|rest| rest.get(..3)?.parse().ok());
+        Answer { status: status.unwrap_or(0), text }
+    }
+
+    /// Whatever bytes, on a connection of their own; what came back until it was closed.
+    fn say(&self, bytes: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        // It may refuse, and hang up, before it has all.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let status = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
         Answer { status: status.unwrap_or(0), text }
     }
 
@@ -160,6 +174,122 @@ fn while_the_daemon_is_away_nothing_is_said_to_be_accepted() {
     assert_eq!(webhook.post(body).status, 200, "it has the message since before it was killed");
     assert_eq!(house.stored_on("ci"), ["say: late"]);
     house.wait_for_messages(1);
+}
+
+#[test]
+fn a_full_inbox_is_told_and_takes_the_same_message_later() {
+    // An agent that is not up for a while: nothing goes out of the inbox.
+    let house = House::builder()
+        .settings("[limits]\nqueue_messages = 2\n")
+        .agent("CCMUX_DEMO_START_MS", "600000")
+        .build();
+    house.start();
+    let webhook = Webhook::start(&house, &[]);
+    let post = |n: u8| webhook.post(&format!(r#"{{"id":"n-{n}","content":"say: {n}"}}"#));
+    assert_eq!((post(1).status, post(2).status), (202, 202));
+    let refused = post(3);
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.text.contains("retry-after: 5") && refused.text.contains("2 messages"), "{refused:?}");
+    assert_eq!(post(1).status, 200, "what is known needs no room");
+    assert_eq!(house.stored_on("ci"), ["say: 1", "say: 2"]);
+    let dropped = house.ccmux(&["inbox", "drop", "n-1"]);
+    assert!(dropped.status.success(), "{dropped:?}");
+    assert_eq!(post(3).status, 202);
+}
+
+#[test]
+fn however_often_the_daemon_dies_what_is_sent_until_accepted_comes_once() {
+    const ROUNDS: usize = 6;
+    const MESSAGES: usize = 4 * ROUNDS;
+    let house = House::builder().build();
+    house.start();
+    let webhook = Webhook::start(&house, &[]);
+    let accepted = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..MESSAGES {
+                let body = format!(r#"{{"id":"n-{n}","content":"say: {n}"}}"#);
+                wait_for(LIMIT, &format!("message {n}"), || (webhook.post(&body).status < 300).then_some(()));
+                accepted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for round in 1..ROUNDS {
+            house.wait_until("some more", || accepted.load(Ordering::Relaxed) >= 3 * round);
+            house.kill9();
+            house.start();
+        }
+    });
+    let expected: Vec<String> = (0..MESSAGES).map(|n| format!("say: {n}")).collect();
+    assert_eq!(house.stored_on("ci"), expected);
+}
+
+/// Requests that no honest sender makes: each is refused, none is stored, and the next sender is served.
+#[test]
+fn a_hostile_client_is_refused_and_disturbs_nobody() {
+    let house = House::builder().ready();
+    let webhook = Webhook::start(&house, &[]);
+    let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{BEARER}\r\n");
+    let many = (0..200).map(|n| format!("X-{n}: x\r\n")).collect::<String>();
+    let mebibyte = "x".repeat(1024 * 1024);
+    let half = &mebibyte[..900 * 1024];
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n");
+    let length = half.len();
+    let stranger = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{half}");
+    let long_id = format!(r#"{{"content":"x","id":"{half}"}}"#);
+    let bytes = |text: &str| text.as_bytes().to_vec();
+    let cases: Vec<(&str, Vec<u8>, &[u16])> = vec![
+        ("a large body of a stranger", bytes(&stranger), &[401]),
+        ("no HTTP", bytes("\0\u{1}\u{2}hello\r\n\r\n"), &[400, 0]),
+        ("TLS", vec![0x16, 0x03, 0x01, 0x02, 0x00, 0x01], &[400, 0]),
+        ("HTTP/2", bytes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), &[400, 0, 505]),
+        ("HTTP/9", bytes(&head.replace("1.1", "9.9")), &[400, 0, 505]),
+        ("a large header", bytes(&format!("{head}X: {mebibyte}\r\n\r\n")), &[431]),
+        ("many headers", bytes(&format!("{head}{many}\r\n")), &[431]),
+        ("a large path", bytes(&head.replace("POST /", &format!("POST /{half}"))), &[414, 431]),
+        ("two lengths", bytes(&format!("{head}Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx")), &[400]),
+        ("a negative length", bytes(&format!("{head}Content-Length: -1\r\n\r\n")), &[400]),
+        ("a lie of a length", bytes(&format!("{head}Content-Length: 99999999999\r\n\r\nx")), &[413]),
+        ("bad chunks", bytes(&format!("{chunked}\r\nzz\r\nx\r\n0\r\n\r\n")), &[400]),
+        ("endless chunks", bytes(&format!("{chunked}\r\n200000\r\n{mebibyte}{mebibyte}")), &[413]),
+        ("no host", bytes(&format!("POST / HTTP/1.1\r\n{BEARER}\r\nContent-Length: 1\r\n\r\nx")), &[403]),
+        ("a folded header", bytes(&format!("{head}X: a\r\n b\r\n\r\n")), &[400]),
+        (
+            "an id of a megabyte",
+            bytes(&format!("{head}Content-Length: {}\r\n\r\n{long_id}", long_id.len())),
+            &[400],
+        ),
+        (
+            "a key that is no text",
+            [
+                bytes(&format!("{head}Content-Length: 15\r\nIdempotency-Key: ")),
+                b"\xff\xfe\r\n\r\n".to_vec(),
+                bytes(r#"{"content":"x"}"#),
+            ]
+            .concat(),
+            &[400],
+        ),
+    ];
+    for (what, request, expected) in cases {
+        let answer = webhook.say(&request);
+        assert!(expected.contains(&answer.status), "{what}: {answer:?}");
+    }
+    assert_eq!(house.stored(), []);
+    assert_eq!(webhook.post(r#"{"content":"say: served"}"#).status, 202);
+}
+
+/// A second request would meet a connection that is about to be closed, and its sender would not know its fate.
+#[test]
+fn a_connection_serves_one_request_and_says_so() {
+    let house = House::builder().ready();
+    let webhook = Webhook::start(&house, &[]);
+    let one = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\n{BEARER}\r\nContent-Length: 15\r\n\r\n{{\"content\":\"x\"}}"
+    );
+    let answer = webhook.say(format!("{one}{one}").as_bytes());
+    assert_eq!(answer.status, 202, "{answer:?}");
+    assert!(answer.text.contains("connection: close"), "{answer:?}");
+    assert_eq!(answer.text.matches("HTTP/1.1").count(), 1, "{answer:?}");
+    assert_eq!(house.stored_on("ci"), ["x"]);
 }
 
 #[test]

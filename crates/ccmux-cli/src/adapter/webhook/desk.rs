@@ -15,7 +15,7 @@ use std::time::Duration;
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::control::SendRequest;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
@@ -132,7 +132,10 @@ impl Desk {
         let form = Form { content_type: text("content-type"), raw: self.raw };
         let message = form::read(body, form)
             .map_err(|unreadable| Refusal { status: unreadable.status, why: unreadable.why })?;
-        let id = message.id.or_else(|| ID_HEADERS.iter().find_map(|name| text(name)).map(str::to_owned));
+        let id = match message.id {
+            None => id_of_headers(headers)?,
+            id => id,
+        };
         Ok(SendRequest { channel: Some(self.channel.to_string()), id, ..message })
     }
 }
@@ -147,14 +150,30 @@ fn without_port(host: &str) -> &str {
 }
 
 async fn read_whole(body: Incoming) -> Result<Bytes, Refusal> {
+    if body.size_hint().lower() > MOST_BYTES as u64 {
+        return too_large();
+    }
     let whole = Limited::new(body, MOST_BYTES).collect();
     match tokio::time::timeout(BODY_LIMIT, whole).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            refuse(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {MOST_BYTES} bytes are taken"))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => too_large(),
         Ok(Err(error)) => refuse(StatusCode::BAD_REQUEST, format!("the body did not come whole: {error}")),
         Err(_elapsed) => refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
+    }
+}
+
+fn too_large<T>() -> Result<T, Refusal> {
+    refuse(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {MOST_BYTES} bytes are taken"))
+}
+
+/// An id that can't be read is told: its sender relies on it, and would come twice without.
+fn id_of_headers(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let Some((name, id)) = ID_HEADERS.iter().find_map(|name| Some((name, headers.get(*name)?))) else {
+        return Ok(None);
+    };
+    match std::str::from_utf8(id.as_bytes()) {
+        Ok(id) => Ok(Some(id.to_owned())),
+        Err(_) => refuse(StatusCode::BAD_REQUEST, format!("{name} is no UTF-8")),
     }
 }
 

@@ -127,7 +127,10 @@ fn begin(stream: TcpStream, desk: Arc<Desk>, open: &GracefulShutdown, permit: Ow
         let desk = Arc::clone(&desk);
         async move { Ok::<_, std::convert::Infallible>(desk.answer(request).await) }
     });
+    // One request each: a sender that put its next one on a connection that we are closing would not know its fate, and
+    // idle connections would take the place of others.
     let connection = http1::Builder::new()
+        .keep_alive(false)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
         .serve_connection(TokioIo::new(stream), answer);

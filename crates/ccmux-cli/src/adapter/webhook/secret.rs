@@ -8,7 +8,8 @@
 //! Every comparison takes the same time whatever the guess. The token is in no message, log or argument list.
 
 use std::env;
-use std::fs;
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -31,14 +32,22 @@ impl Secret {
     pub fn read(file: Option<&Path>) -> Result<Self, Failure> {
         let text = match file {
             Some(path) => read_private(path)?,
-            None => env::var(VARIABLE)
-                .map_err(|_| refused(format!("no token: give --token-file FILE or set {VARIABLE}")))?,
+            None => env::var(VARIABLE).map_err(|error| match error {
+                env::VarError::NotPresent => {
+                    refused(format!("no token: give --token-file FILE or set {VARIABLE}"))
+                }
+                env::VarError::NotUnicode(_) => refused(format!("{VARIABLE} is no UTF-8")),
+            })?,
         };
-        Self::new(text.trim()).map_err(refused)
+        // Some editors write a mark of UTF-8 before it, which no sender sends.
+        Self::new(text.trim_start_matches('\u{feff}').trim()).map_err(refused)
     }
 
     fn new(token: &str) -> Result<Self, String> {
         match token.len() {
+            SHORTEST.. if token.chars().any(char::is_control) => {
+                Err("the token has a control character, which no header can hold: is it one line?".to_owned())
+            }
             SHORTEST.. => Ok(Self(token.to_owned())),
             _ => Err(format!("the token is shorter than {SHORTEST} bytes: openssl rand -hex 32 makes one")),
         }
@@ -63,12 +72,13 @@ impl Secret {
 
 fn read_private(path: &Path) -> Result<String, Failure> {
     let cant = |error| Failure::Failed(format!("can't read the token in {}: {error}", path.display()));
-    let mode = fs::metadata(path).map_err(cant)?.permissions().mode();
+    let file = File::open(path).map_err(cant)?;
+    let mode = file.metadata().map_err(cant)?.permissions().mode();
     if mode & 0o077 != 0 {
         let path = path.display();
         return Err(refused(format!("others may read the token in {path}: chmod 600 {path}")));
     }
-    fs::read_to_string(path).map_err(cant)
+    io::read_to_string(file).map_err(cant)
 }
 
 fn refused(why: String) -> Failure {
@@ -83,6 +93,8 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const TOKEN: &str = "It's a Secret to Everybody";
@@ -121,6 +133,8 @@ mod tests {
             Secret::read(Some(&path)).map(|secret| secret.0).map_err(|failure| failure.to_string())
         };
         assert_eq!(write("0123456789abcdef\n", 0o600), Ok("0123456789abcdef".to_owned()));
+        assert_eq!(write("\u{feff}0123456789abcdef\r\n", 0o600), Ok("0123456789abcdef".to_owned()));
+        assert!(write("0123456789abcdef\nfedcba\n", 0o600).unwrap_err().contains("one line"));
         assert!(write("0123456789abcdef\n", 0o640).unwrap_err().contains("chmod 600"));
         assert!(write("short\n", 0o600).unwrap_err().contains("shorter than 16"));
         fs::remove_file(&path).unwrap();
