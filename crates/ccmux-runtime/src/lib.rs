@@ -5,6 +5,7 @@
 //! | [`settings`] | defaults ← files ← variables ← flags |
 //! | [`runtime_dir`] | makes, checks and locks the runtime directory |
 //! | [`dir_watch`] | tells that something changed in a directory |
+//! | [`body`] | what the log says of a body |
 //! | [`readable`] | a descriptor that a task can wait on |
 //! | `disk` | whether the disk has room |
 //! | `database_file` | what the two databases have in common as files |
@@ -35,6 +36,7 @@
 
 pub mod agent;
 pub mod attention;
+pub mod body;
 pub mod clock;
 pub mod control;
 pub mod daemon;

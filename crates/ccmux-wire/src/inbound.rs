@@ -368,13 +368,21 @@ pub fn parse_as(format: Format, frame: Frame, source: &ChannelName, now_unix_ms:
         None => Parsed::Message(plain),
         Some(Ok(object)) => take_object(plain, object, bytes.len()),
         Some(Err(error)) if format == Format::Json => Parsed::Rejected {
-            reason: format!("no JSON object, and the channel's format is json: {error}"),
+            reason: format!("no JSON object, and the channel's format is json: {}", what_is_wrong(&error)),
             bytes: bytes.len() as u64,
         },
         Some(Err(error)) => {
-            plain.warnings.push(format!("broken JSON, taken as plain text: {error}"));
+            plain.warnings.push(format!("broken JSON, taken as plain text: {}", what_is_wrong(&error)));
             Parsed::Message(plain)
         }
+    }
+}
+
+/// serde_json quotes a value that is of another type.
+fn what_is_wrong(error: &serde_json::Error) -> String {
+    match error.classify() {
+        serde_json::error::Category::Data => "it is another kind of value".to_owned(),
+        _ => error.to_string(),
     }
 }
 

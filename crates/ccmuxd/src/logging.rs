@@ -3,11 +3,13 @@
 //! The file keeps its name; at 16 MiB it becomes `NAME.1`, what was there `NAME.2`, and so on, four in all. (The rolling
 //! writers of the libraries put a date into the name, and people follow the log by its name.)
 
+use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use ccmux_runtime::body::{TARGET as BODIES, logged};
 use ccmux_runtime::daemon::LogLevel;
 use ccmux_runtime::settings::LogSettings;
 use tracing_appender::non_blocking::WorkerGuard;
@@ -36,6 +38,10 @@ pub fn start(file: &Path, log: &LogSettings) -> io::Result<(WorkerGuard, LogLeve
         .with_filter_reloading();
     let handle = log_to.reload_handle();
     log_to.init();
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        log_panic(place.unwrap_or_default(), panic.payload());
+    }));
     let level = LogLevel::new(move |log| {
         if let Err(error) = handle.reload(filter(log)) {
             eprintln!("ccmuxd: log.level can't be changed: {error}");
@@ -44,9 +50,28 @@ pub fn start(file: &Path, log: &LogSettings) -> io::Result<(WorkerGuard, LogLeve
     Ok((guard, level))
 }
 
-/// What rmcp would tell of its messages are their bodies.
+/// What libraries tell may be anything, bodies too: of theirs comes no more than warnings, and of rmcp, which quotes what
+/// it is sent, nothing.
 fn filter(log: &LogSettings) -> EnvFilter {
-    EnvFilter::new(format!("{},rmcp=error,hyper=warn", log.level))
+    EnvFilter::new(directives(log))
+}
+
+fn directives(log: &LogSettings) -> String {
+    let theirs = if log.level == "error" { "error" } else { "warn" };
+    let (rmcp, bodies) = if log.bodies { ("error", "info") } else { ("off", "off") };
+    format!("{theirs},ccmux={},rmcp={rmcp},{BODIES}={bodies}", log.level)
+}
+
+/// A sentence put together when it happened may quote a text (slices that don't fit do); one that stands in the program
+/// does not.
+fn log_panic(place: String, payload: &(dyn Any + Send)) {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(why), _) => tracing::error!(event = "daemon.panicked", place, why),
+        (_, Some(why)) => {
+            tracing::error!(event = "daemon.panicked", place, bytes = why.len(), body = logged(why));
+        }
+        _ => tracing::error!(event = "daemon.panicked", place),
+    }
 }
 
 /// A file that makes way for a new one when it is full. A rotation that fails is tried again with the next line.
@@ -93,6 +118,15 @@ impl Write for LogFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_programs_words_are_no_more_than_warnings_and_bodies_are_out_unless_asked_for() {
+        let with = |level: &str, bodies| {
+            directives(&LogSettings { file: String::new(), level: level.to_owned(), bodies })
+        };
+        assert_eq!(with("trace", false), "warn,ccmux=trace,rmcp=off,ccmux_bodies=off");
+        assert_eq!(with("error", true), "error,ccmux=error,rmcp=error,ccmux_bodies=info");
+    }
 
     #[test]
     fn a_full_file_makes_way_and_only_so_many_are_kept() {

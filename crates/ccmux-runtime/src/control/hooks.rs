@@ -71,7 +71,7 @@ impl HookFront {
         let payload = &frame.payload;
         let word = |key| text(payload, key).unwrap_or("unknown").to_owned();
         Some(match frame.event.as_str() {
-            "SessionStart" => SessionFact::Started { source: word("source") },
+            "SessionStart" => SessionFact::Started { source: error_word(&word("source")) },
             "UserPromptSubmit" => SessionFact::PromptSubmitted {
                 prompt: prompt_of(frame),
                 batch: text(payload, "prompt")
@@ -85,7 +85,7 @@ impl HookFront {
             "Notification" if word("notification_type") == "auth_success" => SessionFact::LoggedIn,
             "PermissionRequest" => SessionFact::DialogOpened { tool: tool_name(&word("tool_name")) },
             "Elicitation" => SessionFact::DialogOpened { tool: "Elicitation".to_owned() },
-            "SessionEnd" => SessionFact::Ended { reason: word("reason") },
+            "SessionEnd" => SessionFact::Ended { reason: error_word(&word("reason")) },
             event => {
                 tracing::debug!(event = "hook.noted", hook = event, ?origin);
                 return None;

@@ -26,6 +26,7 @@ use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
 use super::tools;
+use crate::body::logged;
 use crate::mcp::Tools;
 use crate::metrics::Metrics;
 use crate::terminal::Terminal;
@@ -238,7 +239,7 @@ impl<T: Terminal> Desk<T> {
         let agent = self.answers.agent.borrow().as_ref().map(|agent| agent.pid);
         let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
         self.metrics.hooked(&frame.event);
-        tracing::debug!(event = "hook.received", hook = %frame.event, own = principal == Principal::OwnSession);
+        note_hook(frame, &principal);
         self.attention.hook(frame, principal.origin(), &self.hooks);
         if let Some(event) = self.hooks.event_of(frame, principal.origin())
             && timeout(HOOK_WITHIN, self.events.send(event)).await.is_err()
@@ -246,6 +247,15 @@ impl<T: Terminal> Desk<T> {
             tracing::error!(event = "hook.dropped", hook = %frame.event);
         }
         HookReply::ok()
+    }
+}
+
+/// A payload holds prompts, last messages and what tools are called with.
+fn note_hook(frame: &HookFrame, principal: &Principal) {
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        let payload = frame.payload.to_string();
+        let own = *principal == Principal::OwnSession;
+        tracing::debug!(event = "hook.received", hook = %frame.event, own, bytes = payload.len(), body = logged(payload));
     }
 }
 

@@ -13,6 +13,7 @@ use rusqlite::{OptionalExtension, params};
 use super::error::{AcceptError, InboxError};
 use super::message::{Accepted, Ingested, NewMessage, Rejected, Size};
 use super::writer::{Writer, unix_ms};
+use crate::body::logged;
 
 /// Bytes of a channel, and whether frames are left for which the queue had no room.
 pub(super) struct Taken {
@@ -141,12 +142,12 @@ impl Writer {
         frame: Frame,
         into: &mut Ingested,
     ) -> Result<(), InboxError> {
-        let bytes = frame_bytes(&frame);
+        let (bytes, body) = (frame_bytes(&frame), frame.clone());
         let format = self.settings.channels.format(channel);
         match inbound::parse_as(format, frame, channel, unix_ms()) {
             Parsed::Ignored => Ok(()),
             Parsed::Rejected { reason, bytes } => {
-                reject(channel, reason, bytes, into);
+                reject(channel, reason, (bytes, frame_body(&body)), into);
                 Ok(())
             }
             Parsed::Message(message) => self.take_message(channel, &heed_warnings(message), bytes, into),
@@ -161,7 +162,7 @@ impl Writer {
         into: &mut Ingested,
     ) -> Result<(), InboxError> {
         if let Some(objection) = self.settings.channels.objection(message) {
-            reject(channel, objection.to_string(), bytes, into);
+            reject(channel, objection.to_string(), (bytes, Some(message.content.as_bytes())), into);
             return Ok(());
         }
         match self.store(message)? {
@@ -170,7 +171,10 @@ impl Writer {
                 tracing::info!(event = "message.duplicate", %channel, first = %id);
                 into.duplicates += 1;
             }
-            Stored::Blank => reject(channel, "nothing but characters that are removed".into(), bytes, into),
+            Stored::Blank => {
+                let why = "nothing but characters that are removed".to_owned();
+                reject(channel, why, (bytes, Some(message.content.as_bytes())), into);
+            }
         }
         Ok(())
     }
@@ -204,7 +208,10 @@ impl Writer {
                     now
                 ])
             })
-            .map(|row| self.note_stored(MessageId(row as u64), new, size, now))
+            .map(|row| {
+                self.note_body(MessageId(row as u64), logged(&content));
+                self.note_stored(MessageId(row as u64), new, size, now)
+            })
             .map_err(InboxError::during("store message"))
     }
 
@@ -293,8 +300,16 @@ fn frame_bytes(frame: &Frame) -> u64 {
     }
 }
 
-fn reject(channel: &ChannelName, reason: String, bytes: u64, into: &mut Ingested) {
-    tracing::warn!(event = "message.rejected", %channel, bytes, reason);
+/// Of what was too long, nothing is kept.
+fn frame_body(frame: &Frame) -> Option<&[u8]> {
+    match frame {
+        Frame::Line(bytes) | Frame::Block(bytes) => Some(bytes),
+        Frame::TooLong { .. } => None,
+    }
+}
+
+fn reject(channel: &ChannelName, reason: String, (bytes, body): (u64, Option<&[u8]>), into: &mut Ingested) {
+    tracing::warn!(event = "message.rejected", %channel, bytes, body = body.map(logged), reason);
     into.rejected.push(Rejected { channel: channel.clone(), reason, bytes });
 }
 

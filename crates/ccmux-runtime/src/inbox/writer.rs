@@ -48,6 +48,8 @@ pub(super) enum Order {
 struct News {
     events: Vec<Event>,
     changed: Vec<MessageId>,
+    /// What the log calls the bodies of new messages.
+    bodies: HashMap<MessageId, String>,
 }
 
 /// The thread's whole world.
@@ -218,11 +220,12 @@ impl Writer {
     }
 
     fn tell_news(&mut self) {
-        let News { events, changed } = std::mem::take(&mut self.news);
+        let News { events, changed, bodies } = std::mem::take(&mut self.news);
         self.outlets.status.send_if_modified(|status| std::mem::replace(status, self.queue) != self.queue);
         for event in events {
             if let Event::MessageAccepted(message) = &event {
-                tracing::info!(event = "message.accepted", id = %message.id, channel = %message.channel, bytes = message.bytes);
+                let body = bodies.get(&message.id).map(String::as_str);
+                tracing::info!(event = "message.accepted", id = %message.id, channel = %message.channel, bytes = message.bytes, body);
             }
             let _ = self.outlets.events.send(event);
         }
@@ -243,6 +246,11 @@ impl Writer {
         self.queue.bytes += message.bytes;
         self.news.changed.push(message.id);
         self.news.events.push(Event::MessageAccepted(message));
+    }
+
+    /// What the log calls the body of a message that is new.
+    pub(super) fn note_body(&mut self, id: MessageId, body: String) {
+        self.news.bodies.insert(id, body);
     }
 
     /// To be told once it is committed.

@@ -23,6 +23,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::body::logged;
 use crate::outlet::{OutletError, Outlets};
 
 /// A channel that is made anew in that time is no news.
@@ -81,7 +82,13 @@ impl Tools {
         };
         let channel = text("channel", "\"telegram\"")?;
         let message = text("message", "\"Done.\"")?;
-        self.outlets.send(&channel, message).await?;
+        let (bytes, body) = (message.len(), logged(&message));
+        if let Err(error) = self.outlets.send(&channel, message).await {
+            // Neither the name nor the sentence: Claude may have written anything in the channel's place.
+            tracing::info!(event = "answer.not_sent", bytes, body);
+            return Err(error.into());
+        }
+        tracing::info!(event = "answer.sent", channel, bytes, body);
         Ok(format!("sent to {channel}"))
     }
 

@@ -105,6 +105,10 @@ pub const KEYS: &[Key] = &[
     ),
     key("log.file", "CCMUX_LOG_FILE", "JSON lines, rotated at 16 MiB, four kept; the same goes to stderr"),
     plain("log.level", "error, warn, info or debug"),
+    plain(
+        "log.bodies",
+        "log the texts of messages and turns, too, e.g. to find out what a program really sends; false: their length and a hash alone",
+    ),
     plain("limits.message_bytes", "largest message; a bigger one is rejected whole"),
     plain(
         "limits.batch_bytes",

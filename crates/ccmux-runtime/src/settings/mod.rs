@@ -170,6 +170,8 @@ pub struct LogSettings {
     pub file: String,
     /// `error`, `warn`, `info`, `debug`.
     pub level: String,
+    /// The texts of messages and turns, too.
+    pub bodies: bool,
 }
 
 /// `[limits]`
@@ -230,7 +232,11 @@ impl Settings {
                 auth: "token".into(),
             },
             out: OutSettings { wait: 2.0, linger: 2.0 },
-            log: LogSettings { file: format!("~/.local/share/ccmux/{name}.log"), level: "info".into() },
+            log: LogSettings {
+                file: format!("~/.local/share/ccmux/{name}.log"),
+                level: "info".into(),
+                bodies: false,
+            },
             limits: LimitSettings {
                 message_bytes: 256 * 1024,
                 batch_bytes: 32 * 1024,

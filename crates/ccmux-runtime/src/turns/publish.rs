@@ -20,6 +20,7 @@ use super::sessions::Session;
 use super::store::NewTurn;
 use super::transcript::{Cursor, Read, TurnBody, TurnRequest};
 use super::{Room, TurnOrder, TurnsError, ends_with_words, unix_seconds};
+use crate::body::logged;
 
 impl Room {
     pub(super) fn publish(&self, session: &Session, order: &TurnOrder) -> Result<Option<Seq>, TurnsError> {
@@ -144,7 +145,8 @@ impl Room {
         let lines =
             self.stored_and_sent(|| self.store.append_turns(turns, &order.session, &read.cursor, now))?;
         for line in &lines {
-            tracing::info!(event = "turn.published", session = %order.session, seq = line.seq().0);
+            let bytes = line.bytes().trim_ascii_end();
+            tracing::info!(event = "turn.published", session = %order.session, seq = line.seq().0, bytes = bytes.len(), body = logged(bytes));
         }
         let own = lines.last().filter(|_| own.is_some() && lines.len() == count).map(Line::seq);
         Ok(own.or_else(|| told.filter(|_| read.holds_wanted && count == 0).map(|(seq, _)| seq)))

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::on_the_way::{NotUnderstood, OnTheWay, PutAway};
 use super::starter::AgentNow;
 use crate::agent::process::is_shell;
+use crate::body::logged;
 use crate::clock::unix_ms;
 use crate::inbox::Inbox;
 use crate::prompt::pieces;
@@ -179,7 +180,7 @@ impl<T: Terminal> Typist<T> {
             Err(reason) => return Event::PasteRefused { batch, reason },
         };
         let pieces = pieces(&known.text);
-        tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len());
+        tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len(), body = logged(known.text.as_bytes()));
         self.pasted = Some((batch, Instant::now()));
         match self.terminal.inject(Guard { pid: known.pid, cursor }, pieces).await {
             Ok(Typed::Done) => {

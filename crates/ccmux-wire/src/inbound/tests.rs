@@ -395,6 +395,16 @@ fn an_over_long_frame_is_rejected_with_its_size() {
 }
 
 #[test]
+fn what_is_wrong_with_a_line_is_told_without_quoting_it() {
+    for text in ["\"canary\"", "[\"canary\"]", "{canary", "{\"content\":canary}", "{\"a\":\"canary"] {
+        let Parsed::Rejected { reason, .. } = parse_as(Format::Json, line(text), &channel("x"), NOW) else {
+            panic!("{text} was taken")
+        };
+        assert!(!reason.contains("canary"), "{reason}");
+    }
+}
+
+#[test]
 fn a_channel_of_text_reads_no_json_and_a_channel_of_json_nothing_else() {
     let as_text = parse_as(Format::Text, line(r#"{"content":"hi"}"#), &channel("x"), NOW);
     let Parsed::Message(message) = as_text else { panic!("{as_text:?}") };

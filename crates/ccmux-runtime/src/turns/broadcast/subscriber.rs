@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::feed::{Feed, Over, Piece, gap_line};
 use super::hang_up::HangUp;
 use super::{BYE_WAIT, FAREWELL};
+use crate::body::logged;
 
 /// A subscriber that has a wish writes it at once.
 const WISH_WAIT: Duration = Duration::from_millis(100);
@@ -291,7 +292,11 @@ fn parse_wish(line: &[u8]) -> Option<Wish> {
     if line.trim_ascii().is_empty() {
         return None;
     }
+    // What the parser says may quote the line.
     serde_json::from_slice(line)
-        .inspect_err(|error| tracing::warn!(event = "subscriber.wish_ignored", %error))
+        .inspect_err(|error| {
+            let (bytes, column) = (line.len(), error.column());
+            tracing::warn!(event = "subscriber.wish_ignored", bytes, column, body = logged(line));
+        })
         .ok()
 }
