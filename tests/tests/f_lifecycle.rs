@@ -191,6 +191,15 @@ fn f4_an_exit_of_the_human_is_followed_by_a_start_unless_told_otherwise() {
             stays_quiet(Duration::from_secs(2), "it was started again", || {
                 house.status().agent.pid.map(|pid| pid.to_string())
             });
+            house.write("in.t", "say: at last\n");
+            house.wait_until("the reason", || {
+                let why = house.why();
+                why.contains("not started again (agent.restart_on_exit = false)")
+                    && why.contains("ccmux reload")
+            });
+            house.write_settings("");
+            house.ccmux_ok(&["reload"]);
+            house.wait_for_prompt("say: at last");
         }
     }
 }

@@ -27,6 +27,8 @@ pub enum Reason {
     Stopping,
     /// the agent does not run
     Down,
+    /// the agent ended by itself and is not started again
+    Ended,
     /// the agent keeps ending at once
     Degraded,
     /// the agent was started and its prompt box was not seen yet
@@ -73,7 +75,7 @@ impl Reason {
     /// The state word it stands for.
     pub fn word(&self) -> StateWord {
         match self {
-            Self::Stopping | Self::Down => StateWord::Down,
+            Self::Stopping | Self::Down | Self::Ended => StateWord::Down,
             Self::Degraded => StateWord::Degraded,
             Self::Starting => StateWord::Starting,
             Self::InFlight(_) | Self::Busy | Self::Settling => StateWord::Busy,
@@ -92,6 +94,7 @@ impl Reason {
         match self {
             Self::Stopping => "the daemon is stopping".into(),
             Self::Down => "the agent does not run".into(),
+            Self::Ended => "the agent ended and is not started again (agent.restart_on_exit = false)".into(),
             Self::Degraded => "the agent keeps ending at once".into(),
             Self::Starting => "the agent was started and its prompt box was not seen yet".into(),
             Self::InFlight(stage) => (*stage).into(),
@@ -116,6 +119,7 @@ impl Reason {
         match self {
             Self::Stopping => "the daemon is started again",
             Self::Down | Self::Degraded => "the agent is started again",
+            Self::Ended => "the daemon is restarted, or agent.restart_on_exit is set and `ccmux reload` run",
             Self::Starting => "the prompt box is on the screen",
             Self::InFlight(_) => "the batch is delivered, or proved absent",
             Self::Held { cause: Cause::Refused, .. } => {

@@ -4,7 +4,7 @@
 //! Unknown ─► Launching ─► Running ─► Pausing ─► Launching ...
 //!                            │ exit 0 and restart_on_exit = false
 //!                            ▼
-//!                         Ended
+//!                         Ended ─► Pausing, once restart_on_exit = true
 //! ```
 //!
 //! Pauses before the n-th restart: initial, twice that, four times ... up to the cap; a run of 60 s starts anew. The
@@ -134,6 +134,11 @@ impl Lifecycle {
         due
     }
 
+    /// It ended by itself, and is not started again.
+    pub fn is_ended(&self) -> bool {
+        self.life == Life::Ended
+    }
+
     /// When it is to be started.
     pub fn start_at(&self) -> Option<Mono> {
         match self.life {
@@ -168,11 +173,14 @@ impl Lifecycle {
         self.restarts
     }
 
-    /// Forgets the crash loop of an agent that has been healthy for a minute.
-    pub fn note_health(&mut self, now: Mono) {
-        if self.running_since().is_some_and(|since| now.since(since) >= HEALTHY_AFTER_MS) {
+    /// Forgets the crash loop of an agent that has been healthy for a minute. Says whether it was degraded.
+    pub fn note_health(&mut self, now: Mono) -> bool {
+        let is_healthy = self.running_since().is_some_and(|since| now.since(since) >= HEALTHY_AFTER_MS);
+        let was_degraded = is_healthy && self.is_degraded();
+        if is_healthy {
             self.quick_exits = 0;
         }
+        was_degraded
     }
 }
 

@@ -31,6 +31,7 @@ reasons! {
     Stopping = Reason::Stopping => "33-one-reason-after-the-other",
     Down = Reason::Down => "33-one-reason-after-the-other",
     Degraded = Reason::Degraded => "34-ten-ends-at-once",
+    Ended = Reason::Ended => "79-ended-by-itself",
     Starting = Reason::Starting => "33-one-reason-after-the-other",
     Held = Reason::Held { cause: Cause::UsageLimit, until: Some("until 03:46".into()) } => "70-usage-limit",
     InFlight = Reason::InFlight("a batch is being typed") => "01-idle-message",

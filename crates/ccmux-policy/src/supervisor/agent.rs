@@ -10,6 +10,7 @@ use crate::flight::Flight;
 use crate::hold::Cause;
 use crate::lifecycle::Exit;
 use crate::now::Now;
+use crate::settings::PolicySettings;
 
 /// So many starts that resume nothing are enough.
 const VAIN_RESUMES: u32 = 3;
@@ -45,8 +46,16 @@ impl Supervisor {
         (self.hooks_heard, self.unhooked_since) = (false, None);
         (self.unknown_since, self.told_unknown) = (None, false);
         self.outdate(now);
-        if self.lifecycle.restarts() > 0 {
+        if self.lifecycle.restarts() > 0 && !self.lifecycle.is_degraded() {
             self.alert(AlertKind::AgentRestarted, format!("the agent runs again (pid {pid})"));
+        }
+    }
+
+    /// An agent that was not to be started again may be now.
+    pub(super) fn settings_reread(&mut self, settings: PolicySettings, now: Now) {
+        self.settings = settings;
+        if self.settings.restart_on_exit && self.lifecycle.is_ended() {
+            self.lifecycle.missing(now.mono);
         }
     }
 
@@ -67,6 +76,13 @@ impl Supervisor {
         self.tell_exit(format!("the agent (pid {pid}) ended {how}"), exit);
         self.note_vain_resume(status);
         self.lose_agent(now);
+    }
+
+    /// An agent that kept ending has run for a minute.
+    pub(super) fn note_health(&mut self, now: Now) {
+        if self.lifecycle.note_health(now.mono) {
+            self.alert(AlertKind::AgentRestarted, "the agent runs again, and has for a minute".to_owned());
+        }
     }
 
     /// A conversation that can't be resumed ends the agent before its box is there (F 37). After some of that the next
@@ -121,7 +137,11 @@ impl Supervisor {
         }
     }
 
+    /// Once it is degraded the end of each further minute is no news: log and status have it.
     pub(super) fn tell_exit(&mut self, what: String, exit: Exit) {
+        if exit.pause_ms.is_some() && self.lifecycle.is_degraded() && !exit.degraded_now {
+            return;
+        }
         let then = match exit.pause_ms {
             Some(ms) => format!("{what}; it is started again in {} s", ms as f64 / 1000.0),
             None => format!("{what}; it is not started again (agent.restart_on_exit = false)"),

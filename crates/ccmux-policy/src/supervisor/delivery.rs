@@ -227,8 +227,11 @@ impl Supervisor {
             return closed(Reason::Stopping);
         }
         if self.lifecycle.pid().is_none() || self.lifecycle.is_ending() {
-            let degraded = self.lifecycle.is_degraded();
-            return closed(if degraded { Reason::Degraded } else { Reason::Down });
+            return closed(match (self.lifecycle.is_ended(), self.lifecycle.is_degraded()) {
+                (true, _) => Reason::Ended,
+                (false, true) => Reason::Degraded,
+                (false, false) => Reason::Down,
+            });
         }
         if let Some(flight) = &self.flight {
             return closed(Reason::InFlight(flight.progress()));

@@ -84,7 +84,7 @@ impl Supervisor {
         }
         self.evidence.screen_seen(seen, pending.outdated, now);
         self.note_dispute(now);
-        self.lifecycle.note_health(now.mono);
+        self.note_health(now);
     }
 
     pub(super) fn note_box(&mut self, seen: &Seen, now: Now) {

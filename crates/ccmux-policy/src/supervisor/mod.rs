@@ -170,7 +170,7 @@ impl Supervisor {
             Event::PaneActive => self.pane_active(now),
             Event::PaneSilent => self.pane_silent(now),
             Event::RulesReread => self.rules_reread(now),
-            Event::SettingsReread { settings } => self.settings = settings,
+            Event::SettingsReread { settings } => self.settings_reread(settings, now),
             Event::ScreenSeen { look, seen } => self.screen_seen(look, seen, now),
             Event::LookFailed { look, reason } => self.look_failed(look, reason, now),
             Event::Pasted { batch } => self.in_flight(batch, now, |flight, now| flight.pasted(now)),

@@ -117,11 +117,12 @@ const SHELLS: [&str; 14] = [
 ];
 
 /// Whether that process is a shell, by the file that it executes and not by a name that it gave itself; where the daemon's
-/// sandbox hides that file, by the word that it was started with.
+/// sandbox hides that file, by what else the system says of it: one sign of a shell is enough.
 pub fn is_shell(pid: i32) -> bool {
-    let program = system::program(pid).unwrap_or_default();
-    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    SHELLS.contains(&name.trim_end_matches(" (deleted)"))
+    system::programs(pid).iter().any(|program| {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        SHELLS.contains(&name.trim_end_matches(" (deleted)"))
+    })
 }
 
 /// The parent of a process.
@@ -217,12 +218,20 @@ mod linux {
         environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
     }
 
-    /// The file that it executes.
-    pub(super) fn program(pid: i32) -> Option<PathBuf> {
+    /// The file that it executes. In a sandbox that hides it: its first word and the name that the system gave it.
+    pub(super) fn programs(pid: i32) -> Vec<PathBuf> {
         match fs::read_link(format!("/proc/{pid}/exe")) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => first_word(pid),
-            program => program.ok(),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => names(pid),
+            program => program.ok().into_iter().collect(),
         }
+    }
+
+    /// Neither alone is enough: a shell can be started with any first word, and the system calls a script's shell by the
+    /// script's name.
+    pub(super) fn names(pid: i32) -> Vec<PathBuf> {
+        let given = fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+        let given = given.map(|name| PathBuf::from(name.trim_end()));
+        first_word(pid).into_iter().chain(given).collect()
     }
 
     /// Of a script's process it is the interpreter, of a login shell it begins with a `-`.
@@ -293,6 +302,32 @@ mod tests {
         drop(login.stdin.take());
         login.wait().unwrap();
         assert_eq!(linux::first_word(-1), None);
+    }
+
+    /// Field fault 29. What the daemon sees in its sandbox.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_shell_under_another_first_word_or_a_scripts_name_is_a_shell_in_the_sandbox_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("claude");
+        std::fs::write(&script, "#!/bin/sh\nread line; exit\n").unwrap();
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let mut disguised = Command::new("sh");
+        disguised.arg0("claude").args(["-c", "read line; exit"]);
+        let mut started_by_its_shell = Command::new("sh");
+        started_by_its_shell.args(["-c", "exec \"$0\"", script.to_str().unwrap()]);
+        for mut command in [disguised, started_by_its_shell] {
+            let mut shell = command.stdin(Stdio::piped()).spawn().unwrap();
+            let names = || linux::names(shell.id() as i32);
+            let until = std::time::Instant::now() + LIMIT;
+            // Not before it is the shell; which of the two says so differs.
+            while !["claude", "sh"].iter().all(|name| names().iter().any(|one| one.ends_with(name))) {
+                assert!(std::time::Instant::now() < until, "{:?}", names());
+                std::thread::yield_now();
+            }
+            drop(shell.stdin.take());
+            shell.wait().unwrap();
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -81,8 +81,9 @@ pub(super) fn resident_kib(pid: i32) -> Option<u64> {
 }
 
 /// The file that it executes; a login shell's name begins with a dash.
-pub(super) fn program(pid: i32) -> Option<PathBuf> {
-    ps(pid, &["-o", "comm="]).map(|name| PathBuf::from(name.trim_start_matches('-')))
+pub(super) fn programs(pid: i32) -> Vec<PathBuf> {
+    let name = ps(pid, &["-o", "comm="]);
+    name.map(|name| PathBuf::from(name.trim_start_matches('-'))).into_iter().collect()
 }
 
 pub(super) fn has_variable(pid: i32, wanted: &str) -> bool {

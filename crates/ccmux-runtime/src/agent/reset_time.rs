@@ -7,8 +7,8 @@
 //! Claude AI usage limit reached|1749924000                            older versions: Unix seconds
 //! ```
 //!
-//! The wording was read in 2.1.332. Where nothing of it is found, or the time lies too far ahead to be one, the answer is
-//! `None`: then pauses grow. A mere warning (`90 % used · resets 3pm`) never comes here: only the text of a failure does.
+//! The wording was read in 2.1.332. Where nothing of it is found, the time lies too far ahead to be one, its zone is not
+//! known here, or it has only just passed (clocks differ, and tomorrow is not meant), the answer is `None`: then pauses grow. A mere warning (`90 % used · resets 3pm`) never comes here: only the text of a failure does.
 
 use std::sync::LazyLock;
 
@@ -20,6 +20,9 @@ use regex::{Captures, Regex};
 
 /// A month's spend limit is the longest one.
 const FARTHEST_DAYS: i64 = 32;
+
+/// A time of the clock that passed within that time is not tomorrow's.
+const JUST_PASSED_MS: i64 = 30 * 60_000;
 
 /// The text tells minutes: the limit ends within the one that it names.
 const MINUTE_MS: i64 = 60_000;
@@ -49,8 +52,11 @@ fn in_seconds(text: &str) -> Option<UnixMs> {
 
 fn in_words(text: &str, now: Timestamp) -> Option<UnixMs> {
     let found = IN_WORDS.as_ref()?.captures(text)?;
-    let zone = found.name("zone").and_then(|zone| TimeZone::get(zone.as_str()).ok());
-    let now = now.to_zoned_datetime(zone.unwrap_or_else(TimeZone::system));
+    let zone = match found.name("zone") {
+        Some(zone) => TimeZone::get(zone.as_str()).ok()?,
+        None => TimeZone::system(),
+    };
+    let now = now.to_zoned_datetime(zone);
     let time = time_of(&found);
     let at = match found.name("month") {
         Some(month) => on_day(&found, month.as_str(), time.unwrap_or(Time::midnight()), &now)?,
@@ -66,11 +72,14 @@ fn time_of(found: &Captures<'_>) -> Option<Time> {
     Time::new(hour % 12 + noon, minute, 0, 0).ok()
 }
 
-/// Today, or tomorrow where that is over.
+/// Today, or tomorrow where that is long over.
 fn next_at(time: Time, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let today = now.date().to_datetime(time).to_zoned_datetime(now.time_zone().clone()).ok()?;
-    let is_over = today.timestamp().as_millisecond() + MINUTE_MS <= now.timestamp().as_millisecond();
-    if is_over { today.checked_add(1.day()).ok() } else { Some(today) }
+    match now.timestamp().as_millisecond() - today.timestamp().as_millisecond() - MINUTE_MS {
+        ..0 => Some(today),
+        0..JUST_PASSED_MS => None,
+        _ => today.checked_add(1.day()).ok(),
+    }
 }
 
 /// Without a year: the next such day.
@@ -110,6 +119,7 @@ mod tests {
             ("You've hit your session limit · resets 3:05pm (UTC) · progress saved", 185),
             ("You've hit your limit · resets 12:30am (UTC)", 750),
             ("Your limit resets at 11am (UTC)", 23 * 60),
+            ("You've hit your limit · resets 12pm (UTC)", 0),
             ("You've hit your session limit · resets 2pm (Europe/Berlin)", 60),
             ("You've hit your session limit · resets 9pm (Asia/Shanghai)", 60),
             ("5-hour limit reached ∙ resets 1 PM (UTC)", 60),
@@ -141,6 +151,10 @@ mod tests {
             "limit · resets Foo 1, 3pm (UTC)",
             "limit · resets Feb 31, 3pm (UTC)",
             "limit · resets 99:99pm",
+            "limit · resets 3pm (PST8)",
+            "limit · resets 3pm (Nowhere/Land)",
+            "limit · resets 11:59am (UTC)",
+            "limit · resets 11:31am (UTC)",
             "",
         ] {
             assert_eq!(reset_time(text, NOW), None, "{text}");

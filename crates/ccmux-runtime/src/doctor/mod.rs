@@ -40,8 +40,10 @@ mod time;
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 pub use finding::{CHECKS, Finding, Health};
 pub use patient::{Patient, World};
@@ -51,6 +53,9 @@ pub use screen::{BoxReport, DoctorError, PaneReport, ScreenReport, look};
 const LIMIT: Duration = Duration::from_secs(20);
 /// The agent's start takes some seconds when it is cold.
 const PROBE_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a check says that somebody ended.
+const INTERRUPTED: &str = "it was interrupted";
 
 /// Runs every check. `probe`: also start the agent once.
 pub async fn examine(patient: Patient, probe: bool, tell: &mut (dyn FnMut(Finding) + Send)) {
@@ -79,13 +84,33 @@ pub async fn examine(patient: Patient, probe: bool, tell: &mut (dyn FnMut(Findin
     within(LIMIT, "port", network::port(&patient)).await.into_iter().for_each(&mut *tell);
     within(LIMIT, "token", network::token(&patient)).await.into_iter().for_each(&mut *tell);
     within(LIMIT, "versions", programs::versions(&patient)).await.into_iter().for_each(&mut *tell);
-    within(LIMIT, "tmux", paste::tmux(&patient)).await.into_iter().for_each(&mut *tell);
+    // From here on something of ours runs, which nobody else would end.
+    let stop = CancellationToken::new();
+    tokio::spawn(cancel_at_a_signal(stop.clone()));
+    within(LIMIT, "tmux", paste::tmux(&patient, &stop)).await.into_iter().for_each(&mut *tell);
     within(LIMIT, "agent", programs::agent(&patient)).await.into_iter().for_each(&mut *tell);
     let probed = match probe {
-        true => within(PROBE_LIMIT, "hooks", probe::probe(&patient)).await,
+        _ if stop.is_cancelled() => probe::skipped(INTERRUPTED),
+        true => within(PROBE_LIMIT, "hooks", probe::probe(&patient, &stop)).await,
         false => probe::skipped("it was not asked for (--no-probe)"),
     };
     probed.into_iter().for_each(tell);
+}
+
+/// `timeout`, a terminal that is closed, Ctrl-C.
+async fn cancel_at_a_signal(stop: CancellationToken) {
+    let came = |kind| async move {
+        match signal(kind) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = came(SignalKind::interrupt()) => {}
+        () = came(SignalKind::terminate()) => {}
+        () = came(SignalKind::hangup()) => {}
+    }
+    stop.cancel();
 }
 
 async fn within(

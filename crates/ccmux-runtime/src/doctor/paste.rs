@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Uid;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
+use super::INTERRUPTED;
 use super::finding::Finding;
 use super::patient::Patient;
 use super::scratch::Scratch;
@@ -68,7 +70,7 @@ impl Stand {
     }
 }
 
-pub(super) async fn tmux(patient: &Patient) -> Vec<Finding> {
+pub(super) async fn tmux(patient: &Patient, stop: &CancellationToken) -> Vec<Finding> {
     let scratch = match Scratch::new() {
         Ok(scratch) => scratch,
         Err(error) => {
@@ -81,7 +83,11 @@ pub(super) async fn tmux(patient: &Patient) -> Vec<Finding> {
         Err(error) => return vec![Finding::failure("tmux", error.to_string(), "install tmux 3.2 or newer")],
     };
     let begin = Instant::now();
-    let pasted = paste(&stand.tmux, &scratch.path().join("typed"), scratch.path()).await;
+    let typed = scratch.path().join("typed");
+    let pasted = tokio::select! {
+        pasted = paste(&stand.tmux, &typed, scratch.path()) => pasted,
+        () = stop.cancelled() => Err(INTERRUPTED.to_owned()),
+    };
     let took = begin.elapsed();
     stand.end().await;
     let paste = match pasted {

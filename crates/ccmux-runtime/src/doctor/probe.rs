@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::INTERRUPTED;
 use super::ear::Ear;
 use super::finding::Finding;
 use super::paste::Stand;
@@ -55,7 +56,7 @@ pub(super) fn skipped(why: &str) -> Vec<Finding> {
     vec![one("hooks"), one("state_file")]
 }
 
-pub(super) async fn probe(patient: &Patient) -> Vec<Finding> {
+pub(super) async fn probe(patient: &Patient, stop: &CancellationToken) -> Vec<Finding> {
     if let Some(file) = disables_hooks(patient) {
         let why = format!("{}: disableAllHooks is true, so that Claude runs no hook", file.display());
         let remedy = "remove it: without hooks ccmux knows turns from the transcript and the screen alone";
@@ -70,7 +71,7 @@ pub(super) async fn probe(patient: &Patient) -> Vec<Finding> {
     let (stand, scratch) = stand;
     let findings = tokio::select! {
         findings = measure(patient, &stand, &scratch) => findings,
-        _ = tokio::signal::ctrl_c() => Err("it was interrupted".to_owned()),
+        () = stop.cancelled() => Err(INTERRUPTED.to_owned()),
     };
     stand.end().await;
     findings.unwrap_or_else(|why| {

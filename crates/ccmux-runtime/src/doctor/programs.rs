@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, access};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -51,7 +52,8 @@ pub(super) async fn versions(patient: &Patient) -> Vec<Finding> {
     let client = binaries.ccmuxd.with_file_name("ccmux");
     let mut others = Vec::new();
     for (what, path) in [("hook", &binaries.hook), ("hook", &installed), ("client", &client)] {
-        if path.exists() || path == &binaries.hook {
+        let is_used = path == &binaries.hook || (path == &installed && patient.status().is_some());
+        if is_used || path.exists() {
             others.push((format!("{what} {}", path.display()), version_of(path).await));
         }
     }
@@ -70,7 +72,7 @@ fn judge_versions(check: &'static str, others: &[(String, Result<String, String>
         return Finding::failure(
             check,
             broken.join("; "),
-            "install ccmuxd, ccmux and ccmux-hook together, anew",
+            "install ccmuxd, ccmux and ccmux-hook together, anew, and restart the daemon: it copies its hook",
         );
     }
     let differs = |(what, version): &(String, Result<String, String>)| {
@@ -151,10 +153,19 @@ fn judge_version(program: &str, version: &Version, rules: &str) -> Finding {
 /// As the daemon would plan it, but for a working directory that is not there yet: the daemon makes that, we don't.
 fn plan(patient: &Patient) -> Result<AgentPlan, PlanError> {
     let mut settings = patient.setting.settings.clone();
-    if !expand(&settings.agent.cwd, &patient.setting.home).exists() {
+    let cwd = expand(&settings.agent.cwd, &patient.setting.home);
+    if !cwd.exists() {
+        may_be_made(&cwd)?;
         "/tmp".clone_into(&mut settings.agent.cwd);
     }
     AgentPlan::new(&settings, &patient.setting.home, patient.setting.environment.clone())
+}
+
+fn may_be_made(folder: &Path) -> Result<(), PlanError> {
+    let above = folder.ancestors().find(|above| above.exists()).unwrap_or(folder);
+    let may = above.is_dir() && access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
+    let why = || format!("agent.cwd {}: can't be made in {}", folder.display(), above.display());
+    may.then_some(()).ok_or_else(|| PlanError::Settings(why()))
 }
 
 fn remedy_of(error: &PlanError) -> &'static str {

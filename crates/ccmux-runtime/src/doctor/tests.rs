@@ -10,6 +10,8 @@ use ccmux_wire::status::{
     AgentStatus, ChannelStatus, Direction, McpStatus, QueueStatus, StateWord, Status, TurnsStatus,
 };
 
+use tokio_util::sync::CancellationToken;
+
 use super::finding::Health::{Failure, Ok as Fine, Warning};
 use super::patient::{Daemon, Patient, World};
 use super::{Finding, Health, host, network, paste, places, probe, programs, room};
@@ -296,18 +298,24 @@ async fn an_agent_that_is_missing_mute_or_broken_is_a_failure() {
     is(programs::agent(&house.patient).await, Failure, "failed");
     house.patient.setting.settings.agent.cwd = house.path("home").display().to_string();
     is(programs::agent(&house.patient).await, Failure, "agent.cwd");
+    std::fs::write(house.path("home/file"), "").unwrap();
+    house.patient.setting.settings.agent.cwd = house.path("home/file/work").display().to_string();
+    is(programs::agent(&house.patient).await, Failure, "can't be made in");
     assert!(!house.path("home/work").exists(), "the doctor makes no directory of the user's");
 }
 
 #[tokio::test]
 async fn programs_that_are_missing_are_a_failure() {
     is(programs::versions(&House::new().patient).await, Failure, "ccmux-hook");
+    let mut house = House::new().with_daemon();
+    house.patient.setting.settings.hook.path = house.path("gone/hook").display().to_string();
+    is(programs::versions(&house.patient).await, Failure, "gone/hook");
 }
 
 #[tokio::test]
 async fn a_paste_is_measured_on_a_server_that_is_gone_afterwards() {
     let house = House::new();
-    let found = paste::tmux(&house.patient).await;
+    let found = paste::tmux(&house.patient, &CancellationToken::new()).await;
     let states: Vec<_> = found.iter().map(|one| (one.check, one.state)).collect();
     assert_eq!(states, [("tmux", Fine), ("paste", Fine)], "{found:?}");
 }
@@ -317,7 +325,7 @@ async fn hooks_that_the_users_settings_disable_are_a_failure_and_no_agent_is_sta
     let house = House::new();
     fs::create_dir_all(house.path("home/.claude")).unwrap();
     fs::write(house.path("home/.claude/settings.json"), r#"{"disableAllHooks": true}"#).unwrap();
-    let found = probe::probe(&house.patient).await;
+    let found = probe::probe(&house.patient, &CancellationToken::new()).await;
     assert_eq!((found[0].state, found[1].state), (Failure, Fine), "{found:?}");
     assert!(found[0].detail.contains("disableAllHooks"), "{found:?}");
 }

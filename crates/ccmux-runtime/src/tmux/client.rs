@@ -69,6 +69,16 @@ impl Reply {
         !self.ok && (self.stderr.contains("can't find") || self.stderr.contains("no current target"))
     }
 
+    fn explained(self) -> String {
+        match self.stderr.contains("server exited") {
+            true => format!(
+                "{}; `exit-unattached on`, and in tmux 3.3 `window-size manual`, in tmux.conf end a server without clients",
+                self.stderr
+            ),
+            false => self.stderr,
+        }
+    }
+
     /// The reply if it is one of success, else the error.
     pub(super) fn done(self, what: &'static str) -> Result<Self, TerminalError> {
         if self.ok {
@@ -76,7 +86,7 @@ impl Reply {
         } else if self.no_server() || self.no_target() {
             Err(TerminalError::NoPane(self.stderr))
         } else {
-            Err(TerminalError::Failed { what, why: self.stderr })
+            Err(TerminalError::Failed { what, why: self.explained() })
         }
     }
 }

@@ -157,14 +157,16 @@ async fn one_that_does_not_take_its_goodbye_is_closed_after_5_seconds() {
     let served = Served::new(64 * 1024);
     let _deaf = served.connect().await;
     let mut other = served.connect().await;
+    // It is dropped somewhere among these lines, which take their time on a busy machine.
+    let begun = Instant::now();
     for _ in 0..100 {
         let seq = served.publish(16 * 1024);
         assert_eq!(next_seq(&mut other).await, seq.0);
     }
-    let begun = Instant::now();
+    let published = Instant::now();
     served.subscribers_become(1).await;
-    let took = begun.elapsed().as_millis();
-    assert!((4000..6500).contains(&took), "{took} ms");
+    let (at_most, at_least) = (begun.elapsed().as_millis(), published.elapsed().as_millis());
+    assert!(at_most >= 5000 && at_least < 8000, "{at_least} to {at_most} ms");
 }
 
 #[tokio::test]
