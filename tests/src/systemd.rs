@@ -25,6 +25,18 @@ const MOST_PASSED: usize = 7;
 /// Becomes the daemon in the same process, whose id the variables must name.
 const START: &str = "export LISTEN_PID=$$; exec \"$0\"";
 
+/// Where the flag is missing there is no systemd, either.
+const CLOSE_ON_EXEC: RecvFlags = {
+    #[cfg(target_os = "linux")]
+    {
+        RecvFlags::CMSG_CLOEXEC
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        RecvFlags::empty()
+    }
+};
+
 /// Listens on the house's socket.
 #[derive(Debug)]
 pub struct Systemd {
@@ -94,8 +106,7 @@ fn hear(socket: &UnixDatagram, heard: &Mutex<Heard>) -> Option<()> {
     let mut bytes = [0; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got =
-        recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let got = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, CLOSE_ON_EXEC).ok()?;
     let mut fds: Vec<OwnedFd> = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(passed) = message {

@@ -83,6 +83,9 @@ pub enum Command {
         /// Written by the daemon, removed when read
         file: PathBuf,
     },
+    /// Try to enter a user namespace, as the unit's sandbox does, and stop
+    #[command(hide = true)]
+    TryNamespaces,
     /// Hand standard input to the daemon, and stop
     #[command(hide = true)]
     PaneSink {

@@ -9,13 +9,14 @@
 //! With `--dry-run` it is a diff instead, and nothing is changed.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use ccmux_runtime::agent::version::Version;
 use ccmux_runtime::daemon::Setting;
 use ccmux_runtime::install::places::{ask_version, copy_hook, in_claudes_files};
 use ccmux_runtime::install::units::{Starter, Unit};
-use ccmux_runtime::install::{Change, Direction, InstallError, Installation};
+use ccmux_runtime::install::{Change, Direction, InstallError, Installation, namespaces};
 use similar::TextDiff;
 
 use super::cli::{Cli, InstallOptions};
@@ -121,25 +122,45 @@ fn service(
     options: &InstallOptions,
     direction: Direction,
 ) -> Result<(), Stop> {
-    let installation = unit.installation(setting);
-    if options.now && direction == Direction::Out {
+    match direction {
+        Direction::In => service_in(setting, unit, options),
+        Direction::Out => service_out(setting, unit, options),
+    }
+}
+
+fn service_in(setting: &Setting, unit: &Unit, options: &InstallOptions) -> Result<(), Stop> {
+    let has_sandbox = unit.starter == Starter::Systemd;
+    let forbidden =
+        has_sandbox.then(|| namespaces::forbidden(&setting.binaries.ccmuxd, Path::new("/proc"))).flatten();
+    if let Some(why) = &forbidden {
+        note(&format!("{why}: no-namespaces.conf takes out of the daemon's sandbox what needs them"));
+    }
+    apply(&unit.going_in(setting, forbidden.is_some()), options.dry_run, Direction::In)?;
+    if options.now {
+        run_all(&unit.starting())?;
+    } else if !options.dry_run {
+        tell("next", &unit.starting());
+        if unit.starter == Starter::Systemd {
+            println!("{:<10} loginctl enable-linger   (keeps it running while you are logged out)", "");
+        }
+    }
+    Ok(())
+}
+
+fn service_out(setting: &Setting, unit: &Unit, options: &InstallOptions) -> Result<(), Stop> {
+    if options.now {
         run_all(&unit.stopping())?;
     }
-    let changes = apply(&installation, options.dry_run, direction)?;
-    match direction {
-        Direction::In if options.now => run_all(&unit.starting())?,
-        Direction::In if !options.dry_run => {
-            tell("next", &unit.starting());
-            if unit.starter == Starter::Systemd {
-                println!("{:<10} loginctl enable-linger   (keeps it running while you are logged out)", "");
-            }
-        }
-        Direction::Out
-            if !options.now && !options.dry_run && changes.iter().any(|change| !change.is_none()) =>
-        {
-            tell("next", &unit.stopping());
-        }
-        Direction::In | Direction::Out => {}
+    let others = unit.others();
+    let is_gone = if others.is_empty() {
+        let changes = apply(&unit.going_out(setting), options.dry_run, Direction::Out)?;
+        changes.iter().any(|change| !change.is_none())
+    } else {
+        note(&format!("{} stays: {} needs it", unit.path.display(), others.join(", ")));
+        true
+    };
+    if is_gone && !options.now && !options.dry_run {
+        tell("next", &unit.stopping());
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! `ccmuxd setup` guides through the first run; `ccmuxd doctor` measures whether all can work; `ccmuxd install` puts what
 //! is ours into files of the user. Two hidden commands are run inside tmux: `launch FILE` becomes the agent, `pane-sink
-//! SOCKET` hands the pane's output over. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
+//! SOCKET` hands the pane's output over; one is run by ourselves: `try-namespaces`. Exit codes: 0 stopped, 1 already running or internal, 2 usage, 69 something needed is missing, 73 a directory
 //! is refused, 78 settings.
 
 mod cli;
@@ -22,7 +22,7 @@ use ccmux_runtime::agent::launch::run_launch;
 use ccmux_runtime::agent::plan::agent_environment;
 use ccmux_runtime::agent::proxy::{self, UnexpectedProxy};
 use ccmux_runtime::daemon::{self, Binaries, LogLevel, Setting};
-use ccmux_runtime::install::Direction;
+use ccmux_runtime::install::{Direction, namespaces};
 use ccmux_runtime::settings::{Loaded, SettingsError, expand, load};
 use ccmux_runtime::systemd::{Passed, Systemd};
 use ccmux_runtime::tmux::pane_sink;
@@ -50,6 +50,10 @@ fn main() -> ExitCode {
         Some(Command::PaneSink { socket }) => match pane_sink(socket) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &format!("pane-sink {}: {error}", socket.display())),
+        },
+        Some(Command::TryNamespaces) => match namespaces::enter() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(namespaces::FORBIDDEN, &format!("no user namespace: {error}")),
         },
         None if cli.print_default_config => print::default_file(),
         Some(Command::Doctor { screen: true, json, .. }) => with_settings(&cli, |loaded| {

@@ -68,7 +68,18 @@ impl Place {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.ccmuxd());
+        self.prepared(Command::new(self.ccmuxd()), arguments)
+    }
+
+    /// `ccmuxd` as the last argument of another program.
+    #[cfg(target_os = "linux")]
+    fn wrapped(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = self.prepared(Command::new(program), arguments);
+        command.arg(self.ccmuxd());
+        command
+    }
+
+    fn prepared(&self, mut command: Command, arguments: &[&str]) -> Command {
         command.args(arguments).env_clear().stdin(Stdio::null());
         command.env("HOME", self.path("home"));
         command.env("PATH", format!("{}:/usr/bin:/bin", self.path("path").display()));
@@ -256,15 +267,17 @@ fn killed_at_any_moment_it_leaves_the_old_file_or_the_new_one() {
 #[test]
 fn the_service_is_written_told_of_and_taken_away_again() {
     let place = Place::new();
-    let unit = place.path("home/.config/systemd/user/ccmuxd@work.service");
+    let unit = place.path("home/.config/systemd/user/ccmuxd@.service");
     let diff = place.ok(&["install", "--service", "-i", "work", "--dry-run"]);
     assert!(diff.contains("--- /dev/null") && !place.path("home/.config").exists(), "{diff}");
     let said = place.ok(&["install", "--service", "-i", "work"]);
     assert!(said.contains("systemctl --user enable --now ccmuxd@work.service"), "{said}");
     assert!(said.contains("loginctl enable-linger"), "{said}");
     let text = fs::read_to_string(&unit).unwrap();
-    let line = format!("ExecStart={} -i work", place.ccmuxd().display());
+    let line = format!("ExecStart={} -i %i", place.ccmuxd().display());
     assert!(text.lines().any(|known| known == line), "{text}");
+    let path = format!("Environment=PATH={}:/usr/bin:/bin", place.path("path").display());
+    assert!(text.lines().any(|known| known == path), "{text}");
     assert!(place.ok(&["install", "--service", "-i", "work"]).starts_with("unchanged"));
     fs::write(&unit, text.replace("RestartSec=2", "RestartSec=9")).unwrap();
     for verb in ["install", "uninstall"] {
@@ -278,6 +291,65 @@ fn the_service_is_written_told_of_and_taken_away_again() {
     assert!(place.ok(&["uninstall", "--service", "-i", "work"]).contains("removed"));
     assert!(!place.path("home/.config").exists(), "nothing else was in there");
     place.ok(&["uninstall", "--service", "-i", "work"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_template_stays_while_another_instance_needs_it() {
+    let place = Place::new();
+    let folder = place.path("home/.config/systemd/user");
+    place.ok(&["install", "--service"]);
+    place.ok(&["install", "--service", "-i", "work"]);
+    let wants = folder.join("default.target.wants");
+    fs::create_dir(&wants).unwrap();
+    for name in ["ccmuxd@work.service", "ccmuxd@play.service"] {
+        std::os::unix::fs::symlink(folder.join("ccmuxd@.service"), wants.join(name)).unwrap();
+    }
+    let said = place.ok(&["uninstall", "--service", "-i", "work"]);
+    assert!(said.contains("stays: ccmuxd@play.service needs it"), "{said}");
+    assert!(said.contains("systemctl --user disable --now ccmuxd@work.service"), "{said}");
+    assert!(folder.join("ccmuxd@.service").exists());
+    fs::remove_file(wants.join("ccmuxd@play.service")).unwrap();
+    place.ok(&["uninstall", "--service", "-i", "work"]);
+    assert!(!folder.join("ccmuxd@.service").exists(), "it itself is none of the others");
+    fs::remove_dir_all(&wants).unwrap();
+    place.ok(&["uninstall", "--service"]);
+    assert!(!place.path("home/.config").exists(), "the plain daemon needs no template");
+}
+
+/// In a user namespace that allows no further one; plainly where this machine forbids them itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn where_user_namespaces_are_forbidden_the_unit_comes_without_them() {
+    let forbid = "echo 0 > /proc/sys/user/max_user_namespaces";
+    let can_forbid =
+        Command::new("unshare").args(["-Ur", "sh", "-c", forbid]).output().is_ok_and(|o| o.status.success());
+    let place = Place::new();
+    for (arguments, unit) in [(&[][..], "ccmuxd"), (&["-i", "work"], "ccmuxd@")] {
+        let command = |verb: &str| {
+            let mut command = place.command(&[verb, "--service"]);
+            if can_forbid && verb == "install" {
+                command =
+                    place.wrapped("unshare", &["-Ur", "sh", "-c", &format!("{forbid}; exec \"$0\" \"$@\"")]);
+                command.args([verb, "--service"]);
+            }
+            command.args(arguments).output().unwrap()
+        };
+        let output = command("install");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let drop_in = place.path(&format!("home/.config/systemd/user/{unit}.service.d/no-namespaces.conf"));
+        assert!(said.contains("note       this system allows no user namespaces"), "{said}");
+        assert!(!can_forbid || said.contains("(user.max_user_namespaces = 0)"), "{said}");
+        assert!(said.contains(&format!("made       {}", drop_in.display())), "{said}");
+        assert!(fs::read_to_string(&drop_in).unwrap().contains("\nPrivateUsers=no\n"));
+        assert!(command("uninstall").status.success());
+        assert!(!place.path("home/.config").exists(), "the folder goes, too");
+        if can_forbid {
+            let said = place.ok(&["install", "--service"]);
+            assert!(!said.contains("no-namespaces") && !drop_in.exists(), "{said}");
+            place.ok(&["uninstall", "--service"]);
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -10,12 +10,11 @@ use super::machine::{Machine, wait_for};
 /// Everything in here comes within that time.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// With the demo agent, and no human to wait for.
+/// With the demo agent, and no human to wait for. The units come as README says; the template serves all instances.
 const INSTALL: &str = r#"
 set -e
-mkdir -p ~/.local/bin ~/.config/systemd/user ~/.config/ccmux
+mkdir -p ~/.local/bin ~/.config/ccmux
 cp /opt/ccmux/bin/ccmuxd /opt/ccmux/bin/ccmux /opt/ccmux/bin/ccmux-hook /opt/ccmux/bin/ccmux-demo-agent ~/.local/bin
-cp /opt/ccmux/units/*.service ~/.config/systemd/user
 cat > ~/.config/ccmux/ccmux.toml <<END
 idle_threshold = 0
 [agent]
@@ -26,6 +25,7 @@ END
 sed 's/^expect.*/&\n[mcp]\nport = 0/' ~/.config/ccmux/ccmux.toml > ~/.config/ccmux/work.toml
 sed "s|^command.*|command = \"/bin/sh -c 'sleep 600; :' {args}\"|" ~/.config/ccmux/work.toml > ~/.config/ccmux/shell.toml
 echo 'idle_treshold = 0' > ~/.config/ccmux/broken.toml
+ccmux install --service && ccmux -i work install --service
 systemctl --user daemon-reload
 "#;
 

@@ -16,6 +16,7 @@ pub const ALL: &[Step] = &[
     ("the agent's record is lost", lost_record),
     ("a FIFO is replaced while the daemon is dead", stale_fifo),
     ("restart", restart),
+    ("restart amid a turn", restart_amid_turn),
     ("watchdog", watchdog),
     ("stop and start", stop_and_start),
 ];
@@ -93,6 +94,20 @@ fn restart(daemon: &Daemon<'_>) -> Seen {
         "{LINES} lines during the restart ({:.1} s) accepted once; the slowest write took {longest} ms; agent {agent}",
         took.as_secs_f64()
     ))
+}
+
+/// The message in flight is known again after the restart, answered, and not sent twice.
+fn restart_amid_turn(daemon: &Daemon<'_>) -> Seen {
+    let (agent, old) = (daemon.ready()?, daemon.pid()?);
+    daemon.sh("ccmux send --wait delivered --timeout 30 'bash: sleep 5; echo amid'")?;
+    daemon.sh("systemctl --user restart ccmuxd")?;
+    ensure!(daemon.pid()? != old, "the daemon was not restarted");
+    let list = daemon.sh("ccmux inbox list")?;
+    let was_open = list.lines().any(|line| line.contains("echo amid") && !line.contains("answered"));
+    ensure!(was_open, "the turn had ended before the restart: {list}");
+    daemon.same_agent(agent)?;
+    daemon.delivered_once("echo amid")?;
+    Ok(format!("a message in flight over the restart was answered, once; agent {agent}"))
 }
 
 /// Of the lines `r-N-`.

@@ -34,19 +34,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots the tree with the binaries and units beside it, and makes the user, with linger.
+    /// Boots the tree with the binaries beside it, and makes the user, with linger.
     ///
     /// # Errors
     /// If it does not come up.
-    pub fn boot(tree: &Path, binaries: &Path, units: &Path) -> anyhow::Result<Self> {
-        let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
+    pub fn boot(tree: &Path, binaries: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c", BOOT, "systemd-test"]);
         command.args(["--quiet", "--private-users=no", "--volatile=overlay", "--console=pipe", "--boot"]);
         if !Path::new("/run/systemd/system").exists() {
             command.args(["--keep-unit", "--register=no"]);
         }
-        command.args([bind(binaries, "/opt/ccmux/bin"), bind(units, "/opt/ccmux/units")]);
+        command.arg(format!("--bind-ro={}:/opt/ccmux/bin", binaries.display()));
         command.arg("--directory").arg(tree);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut nspawn = command.spawn().context("can't start unshare")?;

@@ -4,7 +4,7 @@
 //! debootstrap ──► ~/.cache/ccmux/systemd-test/SUITE     once
 //!                       │ read only, what is written goes to memory
 //!                       ▼
-//! systemd-nspawn --boot     a user with linger, the built binaries, the units of systemd/
+//! systemd-nspawn --boot     a user with linger, the built binaries, `ccmux install --service`
 //!                       ▼
 //! steps                     each asks systemd, /proc and ccmux; prints what it saw
 //! ```
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     cargo::run("build", &["--workspace", "--bins"])?;
     let tree = root::ensure(&arguments.suite, &arguments.mirror)?;
     let begin = Instant::now();
-    let machine = Machine::boot(&tree, &cargo::binaries("debug")?, &cargo::root().join("systemd"))?;
+    let machine = Machine::boot(&tree, &cargo::binaries("debug")?)?;
     let version = machine.root("systemctl --version | head -1")?;
     println!("{} booted within {:.1} s: {version}", arguments.suite, begin.elapsed().as_secs_f64());
     let daemon = Daemon::install(&machine).context("ccmux can't be installed in the machine")?;

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
+use serde_json::Value;
 
 use super::daemon::{Daemon, LIMIT};
 use super::machine::wait_for;
@@ -18,6 +19,7 @@ pub const ALL: &[Step] = &[
     ("the agent's shell is free", shell_is_free),
     ("descriptors are stored and let go", store_follows_channels),
     ("reload", reload),
+    ("the doctor", doctor),
 ];
 
 fn units_are_valid(daemon: &Daemon<'_>) -> Seen {
@@ -103,4 +105,19 @@ fn reload(daemon: &Daemon<'_>) -> Seen {
     })?;
     ensure!(daemon.pid()? == pid, "the daemon is another one");
     Ok("active again, same daemon".to_owned())
+}
+
+/// What can only be measured where systemd is real.
+fn doctor(daemon: &Daemon<'_>) -> Seen {
+    let script = "ccmux doctor --json --no-probe || true";
+    let found: Vec<Value> = serde_json::from_str(&daemon.sh(script)?).context("no findings")?;
+    let mut seen = Vec::new();
+    for check in ["linger", "sandbox", "cgroup", "tmp"] {
+        let finding = found.iter().find(|finding| finding["check"] == check).context(check)?;
+        let detail = finding["detail"].as_str().unwrap_or_default();
+        let is_well = finding["state"] == "ok" && !detail.contains("not to be measured");
+        ensure!(is_well, "{check}: {finding}");
+        seen.push(format!("{check}: {detail}"));
+    }
+    Ok(seen.join("; "))
 }

@@ -57,7 +57,7 @@ impl Finding {
 }
 
 /// Every check, in the order of the report.
-pub const CHECKS: [&str; 23] = [
+pub const CHECKS: [&str; 24] = [
     "daemon",
     "runtime_dir",
     "state_dir",
@@ -70,6 +70,7 @@ pub const CHECKS: [&str; 23] = [
     "no_proxy",
     "environment",
     "linger",
+    "sandbox",
     "cgroup",
     "tmp",
     "clock",

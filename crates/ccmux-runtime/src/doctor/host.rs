@@ -11,6 +11,8 @@ use super::finding::Finding;
 use super::patient::Patient;
 use crate::agent::launch::scrubbed_environment;
 use crate::agent::process::parent_of;
+use crate::install::namespaces::forbidden;
+use crate::install::units::{Starter, Unit};
 
 /// A Claude Code that found its parent's marks would take itself for its child.
 pub(super) fn environment(patient: &Patient) -> Vec<Finding> {
@@ -68,6 +70,38 @@ pub(super) fn linger(patient: &Patient) -> Vec<Finding> {
         ),
         "loginctl enable-linger",
     )]
+}
+
+/// Whether the unit could start: its sandbox needs user namespaces, unless the drop-in took out what does.
+pub(super) fn sandbox(patient: &Patient) -> Vec<Finding> {
+    let check = "sandbox";
+    if !patient.world.systemd.is_dir() {
+        return vec![Finding::ok(check, "not to be measured: no systemd here")];
+    }
+    let setting = &patient.setting;
+    let Some(why) = forbidden(&setting.binaries.ccmuxd, &patient.world.proc) else {
+        return vec![Finding::ok(
+            check,
+            "nothing forbids user namespaces: the daemon's unit can have its own",
+        )];
+    };
+    let unit =
+        Unit::of(setting, setting.sources.instance.as_ref().map(|name| name.as_str()), Starter::Systemd);
+    let install = match &setting.sources.instance {
+        Some(name) => format!("ccmux -i {name} install --service"),
+        None => "ccmux install --service".to_owned(),
+    };
+    vec![match unit.drop_in() {
+        Some(drop_in) if drop_in.exists() => {
+            Finding::ok(check, format!("{why}, and {} leaves out what needs them", drop_in.display()))
+        }
+        _ if unit.path.exists() => Finding::failure(
+            check,
+            format!("{why}: {} can't start (exit code 217, 218 or 226)", unit.name),
+            format!("{install} puts no-namespaces.conf beside it; then systemctl --user daemon-reload"),
+        ),
+        _ => Finding::ok(check, format!("{why}: {install} makes a unit that needs none")),
+    }]
 }
 
 /// Whose unit tmux lives in: stopping that unit ends tmux, and Claude with it.

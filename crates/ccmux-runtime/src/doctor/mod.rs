@@ -72,6 +72,7 @@ pub async fn examine(patient: Patient, probe: bool, tell: &mut (dyn FnMut(Findin
         network::no_proxy,
         host::environment,
         host::linger,
+        host::sandbox,
         host::cgroup,
         host::tmp,
         time::clock,

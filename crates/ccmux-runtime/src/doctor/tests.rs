@@ -230,6 +230,26 @@ fn a_user_without_lingering_is_a_warning() {
 }
 
 #[test]
+fn a_unit_that_needs_forbidden_namespaces_is_a_failure() {
+    let house = House::new();
+    is(host::sandbox(&house.patient), Fine, "no systemd");
+    fs::create_dir(house.path("systemd")).unwrap();
+    is(host::sandbox(&house.patient), Fine, "nothing forbids");
+    // Whoever tries fails.
+    symlink("/bin/false", house.path("ccmuxd")).unwrap();
+    is(host::sandbox(&house.patient), Fine, "makes a unit that needs none");
+    let units = house.path("home/.config/systemd/user");
+    fs::create_dir_all(units.join("ccmuxd.service.d")).unwrap();
+    fs::write(units.join("ccmuxd.service"), "").unwrap();
+    let switch = house.path("proc/sys/user/max_user_namespaces");
+    fs::create_dir_all(switch.parent().unwrap()).unwrap();
+    fs::write(switch, "0\n").unwrap();
+    is(host::sandbox(&house.patient), Failure, "(user.max_user_namespaces = 0): ccmuxd.service can't start");
+    fs::write(units.join("ccmuxd.service.d/no-namespaces.conf"), "").unwrap();
+    is(host::sandbox(&house.patient), Fine, "leaves out");
+}
+
+#[test]
 fn a_tmux_server_in_the_daemons_unit_is_a_failure() {
     let house = House::new().with_daemon();
     is(host::cgroup(&house.patient), Fine, "not to be measured");
