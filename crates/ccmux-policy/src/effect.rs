@@ -6,6 +6,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::hold::Held;
 
+/// How far a batch had come that is proved absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attempt {
+    /// Nothing of it was typed.
+    #[default]
+    Untyped,
+    /// It was typed, or maybe typed, by a daemon that ended before it saw what came of it: marked as redelivered, but no
+    /// fault of its messages.
+    Interrupted,
+    /// It was typed and failed: marked as redelivered, and counted against its messages.
+    Failed,
+}
+
+impl Attempt {
+    /// Whether nothing was typed.
+    pub fn is_untyped(&self) -> bool {
+        *self == Self::Untyped
+    }
+
+    /// For the log.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Untyped => "untyped",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What kind of alert; the words are listed in docs/PROTOCOL.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -190,9 +220,9 @@ pub enum Effect {
     RecordRequeued {
         /// Which batch.
         batch: BatchId,
-        /// Its text had been typed: it will be marked as redelivered, and the failure counts.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        typed: bool,
+        /// How far it had come.
+        #[serde(default, skip_serializing_if = "Attempt::is_untyped")]
+        attempt: Attempt,
     },
     /// A message is given up.
     RecordFailed {

@@ -14,6 +14,7 @@
 use ccmux_wire::id::{BatchId, MessageId, PromptId};
 use ccmux_wire::receipt::Proof;
 
+use crate::effect::Attempt;
 use crate::event::{Found, Message};
 use crate::now::Mono;
 use crate::screen::{BoxHolds, ScreenClass, Seen};
@@ -103,6 +104,7 @@ pub struct Flight {
     press_now: bool,
     saw_empty: bool,
     saw_foreign: bool,
+    found: bool,
     /// Claude put it into its queue.
     pub(crate) queued: bool,
 }
@@ -125,6 +127,7 @@ impl Flight {
             press_now: false,
             saw_empty: false,
             saw_foreign: false,
+            found: false,
             queued: false,
         }
     }
@@ -132,12 +135,21 @@ impl Flight {
     /// A batch that an earlier daemon left in flight: the transcript is asked before anything else.
     pub fn found(batch: BatchId, messages: Vec<Message>, now: Mono) -> Self {
         let stage = Stage::Searching { due: now, ordered: false, last: false };
-        Self { stage, ..Self::begin(batch, messages, now) }
+        Self { stage, found: true, ..Self::begin(batch, messages, now) }
     }
 
     /// Its number.
     pub fn batch(&self) -> BatchId {
         self.batch
+    }
+
+    /// What it was, now that it is proved absent.
+    pub fn attempt(&self, typed: bool) -> Attempt {
+        match typed {
+            false => Attempt::Untyped,
+            true if self.found => Attempt::Interrupted,
+            true => Attempt::Failed,
+        }
     }
 
     /// Its messages.

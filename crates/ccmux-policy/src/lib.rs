@@ -42,7 +42,7 @@ pub mod supervisor;
 pub mod timeline;
 pub mod turns;
 
-pub use effect::{AlertKind, Effect};
+pub use effect::{AlertKind, Attempt, Effect};
 pub use event::{Event, Message};
 pub use now::{Mono, Now, UnixMs};
 pub use settings::PolicySettings;

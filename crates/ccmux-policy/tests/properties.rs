@@ -117,9 +117,9 @@ impl World {
             Effect::FindInTranscript { batch } => self.searches.push_back(batch),
             Effect::RecordDelivered { batch, .. } => self.settle(batch, Place::Delivered),
             Effect::RecordUncertain { batch, .. } => self.settle(batch, Place::Uncertain),
-            Effect::RecordRequeued { batch, typed } => {
+            Effect::RecordRequeued { batch, attempt } => {
                 assert!(
-                    !typed || !self.silent,
+                    attempt.is_untyped() || !self.silent,
                     "batch {batch} was called absent before the agent had read it"
                 );
                 self.settle(batch, Place::Waiting);

@@ -5,7 +5,7 @@ use ccmux_wire::receipt::Proof;
 
 use super::stash::Stash;
 use super::{BREATHE_MS, Breather, Supervisor, earlier};
-use crate::effect::{AlertKind, Effect, Note};
+use crate::effect::{AlertKind, Attempt, Effect, Note};
 use crate::event::{Found, Message};
 use crate::evidence::Activity;
 use crate::flight::{Flight, Need, Outcome};
@@ -92,8 +92,9 @@ impl Supervisor {
             }
             Outcome::Abandoned => {}
             Outcome::Absent { typed } => {
-                self.effects.push_back(Effect::RecordRequeued { batch, typed });
-                self.back_to_queue(flight.into_messages(), typed, now);
+                let attempt = flight.attempt(typed);
+                self.effects.push_back(Effect::RecordRequeued { batch, attempt });
+                self.back_to_queue(flight.into_messages(), attempt, now);
             }
         }
         self.outdate(now);
@@ -127,18 +128,18 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn back_to_queue(&mut self, messages: Vec<Message>, typed: bool, now: Now) {
+    pub(super) fn back_to_queue(&mut self, messages: Vec<Message>, attempt: Attempt, now: Now) {
         let alone = messages.len() == 1;
         for mut message in messages {
-            if typed && alone && message.failures >= SPLIT_AFTER_FAILURES {
+            if attempt == Attempt::Failed && alone && message.failures >= SPLIT_AFTER_FAILURES {
                 let reason = format!("given up after {} attempts", message.failures + 1);
                 self.alert_about(AlertKind::Failed, std::slice::from_ref(&message), None, reason.clone());
                 self.effects.push_back(Effect::RecordFailed { message: message.id, reason });
                 continue;
             }
-            message.failures += u32::from(typed);
+            message.failures += u32::from(attempt == Attempt::Failed);
             // A ttl is for what was never typed.
-            message.expires_at = message.expires_at.filter(|_| !typed);
+            message.expires_at = message.expires_at.filter(|_| attempt.is_untyped());
             self.queue.insert(message, now);
         }
     }

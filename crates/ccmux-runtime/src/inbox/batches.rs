@@ -1,6 +1,6 @@
 //! What becomes of a batch and of the messages in it. Every change is checked against [`may_become`].
 
-use ccmux_policy::UnixMs;
+use ccmux_policy::{Attempt, UnixMs};
 use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq};
 use ccmux_wire::receipt::{MessageState, Proof};
 use rusqlite::{Params, params};
@@ -110,7 +110,7 @@ impl Writer {
 
     /// It was provably not taken: its messages wait again, marked if it had been typed. The policy knows whether it was even
     /// where the note of it could not be written.
-    pub(super) fn requeued(&mut self, batch: BatchId, typed: bool) -> Result<(), InboxError> {
+    pub(super) fn requeued(&mut self, batch: BatchId, attempt: Attempt) -> Result<(), InboxError> {
         let from = [BatchState::InFlight, BatchState::Requeued];
         if self.expect_batch(batch, BatchState::Requeued, &from)? == BatchState::Requeued {
             return Ok(());
@@ -118,11 +118,12 @@ impl Writer {
         let sql = "UPDATE batches SET state = 'requeued', ended_at = ?2, text = '' WHERE id = ?1";
         self.change("requeued", sql, params![batch.0 as i64, unix_ms()])?;
         self.leave_flight(batch, MessageState::Accepted)?;
-        let sql = "UPDATE messages SET state = 'accepted', failures = failures + 1,
+        let sql = "UPDATE messages SET state = 'accepted', failures = failures + ?3,
                 redelivered = redelivered OR ?2 OR (b.pasted_at IS NOT NULL),
                 injected_at = CASE WHEN ?2 OR b.pasted_at IS NOT NULL THEN messages.injected_at END
             FROM batches AS b WHERE b.id = ?1 AND messages.batch = ?1 AND messages.state = 'in_flight'";
-        self.change("requeued", sql, params![batch.0 as i64, typed]).map(|_| ())
+        let values = params![batch.0 as i64, !attempt.is_untyped(), attempt == Attempt::Failed];
+        self.change("requeued", sql, values).map(|_| ())
     }
 
     /// The message is given up.

@@ -5,7 +5,7 @@ use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 
-use ccmux_policy::{Event, UnixMs};
+use ccmux_policy::{Attempt, Event, UnixMs};
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq};
 use ccmux_wire::inbox::InboxMessage;
@@ -272,10 +272,10 @@ impl Inbox {
     ///
     /// # Errors
     /// If it is neither in flight nor requeued, or the database fails.
-    pub async fn requeued(&self, batch: BatchId, typed: bool) -> Result<(), InboxError> {
+    pub async fn requeued(&self, batch: BatchId, attempt: Attempt) -> Result<(), InboxError> {
         #[cfg(feature = "sabotage")]
         self.record_late(batch).await?;
-        self.ask(move |writer| writer.requeued(batch, typed)).await
+        self.ask(move |writer| writer.requeued(batch, attempt)).await
     }
 
     /// The message was not sent in its channel's time. One that does not wait any more stays what it is.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccmux_policy::Event;
+use ccmux_policy::{Attempt, Event};
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId, Seq};
 use ccmux_wire::receipt::{MessageState, Proof};

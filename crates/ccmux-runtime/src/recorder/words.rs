@@ -7,7 +7,7 @@
 //! ```
 
 use ccmux_policy::event::{FileState, Found, Origin, SessionFact};
-use ccmux_policy::{Effect, Event};
+use ccmux_policy::{Attempt, Effect, Event};
 
 /// What happened. Where an alert follows, that says it.
 pub fn of_event(event: &Event) -> Option<String> {
@@ -71,8 +71,8 @@ pub fn of_effect(effect: &Effect) -> Option<String> {
         Effect::RecordDelivered { batch, proof, .. } => {
             format!("batch {batch} is delivered, as the {} proved", proof.word())
         }
-        Effect::RecordRequeued { batch, typed: false } => format!("batch {batch} waits again"),
-        Effect::RecordRequeued { batch, typed: true } => {
+        Effect::RecordRequeued { batch, attempt: Attempt::Untyped } => format!("batch {batch} waits again"),
+        Effect::RecordRequeued { batch, .. } => {
             format!("batch {batch} was not taken and waits again")
         }
         Effect::RecordFailed { reason, .. } => format!("a message was given up: {reason}"),

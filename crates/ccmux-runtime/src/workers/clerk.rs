@@ -116,9 +116,9 @@ impl Clerk {
             Effect::RecordUncertain { batch, reason } => {
                 tracing::warn!(event = "batch.uncertain", %batch, %reason);
             }
-            Effect::RecordRequeued { batch, typed } => {
+            Effect::RecordRequeued { batch, attempt } => {
                 self.on_the_way.remove(*batch);
-                tracing::info!(event = "batch.requeued", %batch, typed);
+                tracing::info!(event = "batch.requeued", %batch, attempt = attempt.word());
             }
             Effect::RecordFailed { message, reason } => {
                 tracing::warn!(event = "message.failed", %message, %reason);
@@ -134,8 +134,8 @@ impl Clerk {
                 self.inbox.delivered(*batch, *proof, prompt.clone(), at).await
             }
             Effect::RecordUncertain { batch, reason } => self.inbox.uncertain(*batch, reason.clone()).await,
-            Effect::RecordRequeued { batch, typed } => {
-                ignore_unknown(self.inbox.requeued(*batch, *typed).await, *typed)
+            Effect::RecordRequeued { batch, attempt } => {
+                ignore_unknown(self.inbox.requeued(*batch, *attempt).await, !attempt.is_untyped())
             }
             Effect::RecordFailed { message, reason } => self.inbox.failed(*message, reason.clone()).await,
             Effect::RecordExpired { message } => self.inbox.expired(*message).await,

@@ -64,16 +64,16 @@ async fn a_batch_that_was_pasted_in_vain_comes_back_as_redelivered() {
     let inbox = &daemon.opened.inbox;
     let id = daemon.accept("hi").await;
     daemon.begin(1, &[id]).await.unwrap();
-    inbox.requeued(BatchId(1), false).await.unwrap();
+    inbox.requeued(BatchId(1), Attempt::Untyped).await.unwrap();
     assert!(!inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     assert_eq!(inbox.receipt(id).await.unwrap().injected_at, None);
     daemon.begin(2, &[id]).await.unwrap();
     inbox.pasted(BatchId(2), UnixMs(200)).await.unwrap();
-    inbox.requeued(BatchId(2), false).await.unwrap();
-    inbox.requeued(BatchId(2), false).await.unwrap();
+    inbox.requeued(BatchId(2), Attempt::Untyped).await.unwrap();
+    inbox.requeued(BatchId(2), Attempt::Untyped).await.unwrap();
     assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     daemon.begin(3, &[id]).await.unwrap();
-    inbox.requeued(BatchId(3), false).await.unwrap();
+    inbox.requeued(BatchId(3), Attempt::Untyped).await.unwrap();
     assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     assert_eq!((daemon.state(id).await, inbox.queue().messages), (MessageState::Accepted, 1));
 }
@@ -84,7 +84,7 @@ async fn a_batch_whose_paste_could_not_be_noted_comes_back_as_redelivered_all_th
     let inbox = &daemon.opened.inbox;
     let id = daemon.accept("hi").await;
     daemon.begin(1, &[id]).await.unwrap();
-    inbox.requeued(BatchId(1), true).await.unwrap();
+    inbox.requeued(BatchId(1), Attempt::Failed).await.unwrap();
     assert!(inbox.bodies(vec![id]).await.unwrap()[0].redelivered);
     assert_eq!(inbox.receipt(id).await.unwrap().injected_at, Some(100));
 }
@@ -105,17 +105,21 @@ async fn what_expires_is_told_and_what_became_something_else_meanwhile_does_not(
 }
 
 #[tokio::test]
-async fn failures_are_counted_over_a_restart() {
+async fn failures_are_counted_over_a_restart_and_what_a_dead_daemon_left_is_none() {
     let place = Place::new();
     let daemon = place.open();
     let id = daemon.accept("hi").await;
     for batch in 1..=3 {
         daemon.begin(batch, &[id]).await.unwrap();
-        daemon.opened.inbox.requeued(BatchId(batch), false).await.unwrap();
+        daemon.opened.inbox.requeued(BatchId(batch), Attempt::Failed).await.unwrap();
+    }
+    for (batch, attempt) in [(4, Attempt::Untyped), (5, Attempt::Interrupted)] {
+        daemon.begin(batch, &[id]).await.unwrap();
+        daemon.opened.inbox.requeued(BatchId(batch), attempt).await.unwrap();
     }
     daemon.opened.inbox.close().await;
     let daemon = place.open();
-    assert_eq!((daemon.opened.waiting[0].failures, daemon.opened.next_batch), (3, BatchId(4)));
+    assert_eq!((daemon.opened.waiting[0].failures, daemon.opened.next_batch), (3, BatchId(6)));
 }
 
 #[tokio::test]
@@ -131,7 +135,7 @@ async fn a_batch_found_in_flight_counts_as_pasted() {
     assert_eq!(daemon.opened.in_flight.len(), 1);
     assert_eq!((daemon.opened.in_flight[0].0, ids(&daemon.opened.in_flight[0].1)), (BatchId(1), vec![a, c]));
     assert_eq!(daemon.opened.inbox.queue().messages, 3);
-    daemon.opened.inbox.requeued(BatchId(1), false).await.unwrap();
+    daemon.opened.inbox.requeued(BatchId(1), Attempt::Untyped).await.unwrap();
     assert!(daemon.opened.inbox.bodies(vec![a]).await.unwrap()[0].redelivered);
 }
 
@@ -147,7 +151,7 @@ async fn the_pasted_text_is_kept_over_a_restart_until_the_batch_is_decided() {
     let inbox = &daemon.opened.inbox;
     let text = async |batch| inbox.batch(BatchId(batch)).await.unwrap().unwrap().text;
     assert_eq!(&*text(1).await, "[10:00 x] hi");
-    inbox.requeued(BatchId(1), false).await.unwrap();
+    inbox.requeued(BatchId(1), Attempt::Untyped).await.unwrap();
     inbox.uncertain(BatchId(2), "nobody knows").await.unwrap();
     assert_eq!((&*text(1).await, &*text(2).await), ("", "[10:00 x] hi"));
     deliver(&daemon, 2, Proof::Hook).await.unwrap();
@@ -165,7 +169,10 @@ async fn an_uncertain_batch_may_still_be_proved_and_is_never_sent_again() {
     let receipt = inbox.receipt(id).await.unwrap();
     assert_eq!((receipt.state, receipt.reason.as_deref()), (MessageState::Uncertain, Some("nobody knows")));
     assert_eq!(inbox.queue().messages, 0);
-    assert!(matches!(inbox.requeued(BatchId(1), false).await, Err(InboxError::IllegalBatch { .. })));
+    assert!(matches!(
+        inbox.requeued(BatchId(1), Attempt::Untyped).await,
+        Err(InboxError::IllegalBatch { .. })
+    ));
     assert!(matches!(daemon.begin(2, &[id]).await, Err(InboxError::Illegal { .. })));
     deliver(&daemon, 1, Proof::Transcript).await.unwrap();
     let receipt = inbox.receipt(id).await.unwrap();
@@ -293,7 +300,7 @@ async fn ask(daemon: &Daemon, what: Ask, id: MessageId, batch: &mut u64) -> Resu
         Ask::Paste => inbox.pasted(BatchId(*batch), UnixMs(200)).await,
         Ask::Deliver => deliver(daemon, *batch, Proof::Hook).await,
         Ask::Doubt => inbox.uncertain(BatchId(*batch), "doubt").await,
-        Ask::Requeue => inbox.requeued(BatchId(*batch), false).await,
+        Ask::Requeue => inbox.requeued(BatchId(*batch), Attempt::Untyped).await,
         Ask::Fail => inbox.failed(id, "given up").await,
         Ask::Answer => inbox.answered(vec![id], Seq(1)).await,
     }

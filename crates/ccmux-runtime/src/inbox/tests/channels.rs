@@ -78,7 +78,7 @@ async fn what_was_typed_once_does_not_expire() {
     let daemon = place.open();
     let id = daemon.accept("hi").await;
     daemon.begin(1, &[id]).await.unwrap();
-    daemon.opened.inbox.requeued(BatchId(1), true).await.unwrap();
+    daemon.opened.inbox.requeued(BatchId(1), Attempt::Failed).await.unwrap();
     daemon.opened.inbox.close().await;
     assert_eq!(place.open().opened.waiting[0].expires_at, None);
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use ccmux_policy::Attempt;
 use ccmux_policy::event::Found;
 use ccmux_wire::receipt::{MessageState, Proof};
 use rusqlite::Connection;
@@ -154,8 +155,8 @@ impl Desk {
     }
 }
 
-fn requeued(batch: u64, typed: bool) -> Effect {
-    Effect::RecordRequeued { batch: BatchId(batch), typed }
+fn requeued(batch: u64, attempt: Attempt) -> Effect {
+    Effect::RecordRequeued { batch: BatchId(batch), attempt }
 }
 
 fn delivered(batch: u64) -> Effect {
@@ -169,7 +170,7 @@ async fn records_wait_for_the_lock_and_delivery_goes_on_in_order() {
     desk.inject(1, id);
     assert_eq!(desk.typed().await, BatchId(1));
     let locked = lock(&desk, "inbox.db");
-    desk.order(requeued(1, true));
+    desk.order(requeued(1, Attempt::Failed));
     desk.inject(2, id);
     desk.refused_by_the_lock().await;
     drop(locked);
@@ -188,7 +189,7 @@ async fn a_batch_that_the_lock_kept_from_being_recorded_is_refused_and_tried_ane
     let locked = lock(&desk, "inbox.db");
     desk.inject(1, id);
     assert!(matches!(desk.event().await, Event::PasteRefused { batch: BatchId(1), .. }));
-    desk.order(requeued(1, false));
+    desk.order(requeued(1, Attempt::Untyped));
     desk.inject(2, id);
     desk.refused_by_the_lock().await;
     drop(locked);
@@ -201,7 +202,7 @@ async fn a_batch_that_was_recorded_though_an_error_was_told_is_taken_back() {
     let mut desk = desk();
     let id = desk.accept().await;
     desk.inbox.begin_batch(BatchId(1), vec![id], "hi".into(), Mark::default(), UnixMs(1)).await.unwrap();
-    desk.order(requeued(1, false));
+    desk.order(requeued(1, Attempt::Untyped));
     desk.inject(2, id);
     assert_eq!(desk.typed().await, BatchId(2));
 }
@@ -266,7 +267,7 @@ async fn a_locked_database_does_not_hold_up_the_end() {
     desk.inject(1, id);
     desk.typed().await;
     let _locked = lock(&desk, "inbox.db");
-    desk.order(requeued(1, true));
+    desk.order(requeued(1, Attempt::Failed));
     desk.order(delivered(1));
     desk.witness.send(Effect::FindInTranscript { batch: BatchId(1) }).unwrap();
     desk.refused_by_the_lock().await;
