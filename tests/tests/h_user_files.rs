@@ -38,3 +38,21 @@ fn with_both_integrations_on_every_hook_comes_twice_and_counts_once() {
     house.ccmux_ok(&["uninstall", "--user"]);
     assert_eq!(fs::read_to_string(&settings).unwrap(), SETTINGS);
 }
+
+/// A command that somebody made of our hook is his: it stays, and he is told.
+#[test]
+fn an_uninstall_says_where_the_hook_is_still_named() {
+    let house = House::builder().build();
+    house.ccmux_ok(&["install", "--user"]);
+    let settings = house.home().join(".claude/settings.json");
+    let installed = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, installed.replacen("/ccmux-hook\"", "/ccmux-hook --mine\"", 1)).unwrap();
+    let output = house.ccmux(&["uninstall", "--user"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("settings.json still names ccmux-hook"), "{said}");
+    assert_eq!(fs::read_to_string(&settings).unwrap().matches("ccmux-hook").count(), 1);
+    fs::remove_file(&settings).unwrap();
+    let output = house.ccmux(&["uninstall", "--user"]);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("still names"), "{output:?}");
+}

@@ -67,7 +67,7 @@ fn talk(prolong: &Sender<Duration>) -> Option<()> {
 /// The line for the daemon. Input that is no JSON goes as one string: the daemon may log it, Claude is not disturbed.
 fn frame_line(input: &[u8]) -> Option<Vec<u8>> {
     let text = |_| String::from_utf8_lossy(input).into();
-    let payload: Value = serde_json::from_slice(input).unwrap_or_else(text);
+    let payload: Value = ccmux_wire::halves::from_slice(input).unwrap_or_else(text);
     let hook = HookFrame {
         event: payload["hook_event_name"].as_str().unwrap_or_default().into(),
         token: env::var(TOKEN_VARIABLE).ok(),

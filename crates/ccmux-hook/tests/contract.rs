@@ -307,6 +307,18 @@ fn without_any_stdin_the_payload_is_empty() {
     assert_eq!(daemon.heard()["payload"], "");
 }
 
+/// Claude Code cuts long texts, also in the middle of a character.
+#[test]
+fn input_with_half_a_character_is_an_event_like_any_other() {
+    let dir = runtime_dir();
+    let daemon = daemon(&dir, &[r#"{"ok":true}"#]);
+    let input = br#"{"hook_event_name":"Stop","last_assistant_message":"cut \ud83d"}"#;
+    run(&mut hook(dir.path()), input).was_silent_and_quick();
+    let heard = daemon.heard();
+    assert_eq!(heard["event"], "Stop");
+    assert_eq!(heard["payload"]["last_assistant_message"], "cut \u{fffd}");
+}
+
 #[test]
 fn input_that_is_no_json_travels_as_text() {
     for (input, payload) in [(&b"{\"broken\":"[..], "{\"broken\":"), (b"\xff\n", "\u{fffd}\n")] {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`attention`] | what `ccmux attention` shows: what waits for somebody |
 //! | [`channel`] | channel names and the file names they come from |
+//! | [`halves`] | JSON of JavaScript's with half a character in it |
 //! | [`id`] | the identifiers of messages, batches, sessions and prompts |
 //! | [`inbound`] | bytes from a FIFO → frames → messages |
 //! | [`control`] | requests and replies on `control.sock` |
@@ -21,6 +22,7 @@
 pub mod attention;
 pub mod channel;
 pub mod control;
+pub mod halves;
 pub mod hook;
 pub mod id;
 pub mod inbound;

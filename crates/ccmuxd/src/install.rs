@@ -67,7 +67,15 @@ fn do_it(
 ) -> Result<(), Stop> {
     if options.user {
         let installation = user_files(setting, options, direction)?;
-        apply(&installation, options.dry_run, direction)?;
+        let changes = apply(&installation, options.dry_run, direction)?;
+        if direction == Direction::Out {
+            changes.iter().filter(|change| names_the_hook(change)).for_each(|change| {
+                note(&format!(
+                    "{} still names ccmux-hook, in what is yours: look at it",
+                    change.path.display()
+                ));
+            });
+        }
     }
     if options.service {
         let unit = Unit::of(setting, instance, Starter::HERE);
@@ -175,6 +183,12 @@ fn apply(installation: &Installation, dry_run: bool, direction: Direction) -> Re
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Stop(1, error.to_string())),
         _ => Ok(changes),
     }
+}
+
+/// A command that somebody made of ours is his. (The other file remembers what was said, too.)
+fn names_the_hook(change: &Change) -> bool {
+    change.path.ends_with("settings.json")
+        && String::from_utf8_lossy(change.after.as_deref().unwrap_or_default()).contains("ccmux-hook")
 }
 
 fn report(change: &Change) -> String {

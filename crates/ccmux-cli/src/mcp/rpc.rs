@@ -8,6 +8,7 @@
 
 use std::io::{self, BufRead, Read};
 
+use ccmux_wire::halves;
 use serde_json::{Value, json};
 
 /// The line is no JSON.
@@ -80,7 +81,8 @@ pub fn read(line: &[u8]) -> Heard {
     if line.trim_ascii().is_empty() {
         return Heard::Answer;
     }
-    let mut message = match serde_json::from_slice(line) {
+    // Nonsense gets an answer that belongs to no call, and Claude would wait for its own very long.
+    let mut message = match halves::from_slice(line) {
         Ok(Value::Object(message)) => message,
         Ok(_) => return Heard::Nonsense(error(&Value::Null, INVALID, "one message a line, an object")),
         Err(why) => {
@@ -125,6 +127,16 @@ mod tests {
         );
         assert_eq!(read(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Heard::Answer);
         assert_eq!(read(b"  \r\n"), Heard::Answer);
+    }
+
+    /// As JavaScript writes a text that was cut in the middle of a character.
+    #[test]
+    fn half_a_character_is_replaced_and_the_request_is_heard() {
+        let params = json!({"message": "cut \u{fffd}, \u{1f600}"});
+        assert_eq!(
+            read(br#"{"id":1,"method":"tools/call","params":{"message":"cut \ud83d, \ud83d\ude00"}}"#),
+            Heard::Request { id: 1.into(), method: "tools/call".into(), params }
+        );
     }
 
     #[test]

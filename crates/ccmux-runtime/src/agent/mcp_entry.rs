@@ -80,6 +80,11 @@ impl<'a> McpEntry<'a> {
 
     /// The file's content.
     pub fn to_json(self) -> Value {
+        json!({"mcpServers": {SERVER_NAME: self.member()}})
+    }
+
+    /// The entry alone.
+    pub fn member(self) -> Value {
         let mut entry = match self {
             Self::Bridge { client, runtime_dir } => json!({
                 "type": "stdio",
@@ -95,7 +100,7 @@ impl<'a> McpEntry<'a> {
         if let Self::Server { token: Some(token), .. } = self {
             entry["headers"] = json!({"Authorization": format!("Bearer {token}")});
         }
-        json!({"mcpServers": {SERVER_NAME: entry}})
+        entry
     }
 
     /// Writes [`MCP_FILE`] with mode 0600 into that directory, in one step.

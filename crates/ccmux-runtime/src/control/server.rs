@@ -9,6 +9,7 @@ use std::time::Duration;
 use ccmux_policy::Event;
 use ccmux_wire::WIRE_VERSION;
 use ccmux_wire::control::{ErrorCode, Reply, Request};
+use ccmux_wire::halves;
 use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};
 use nix::unistd::Uid;
 use serde::Serialize;
@@ -263,7 +264,7 @@ fn note_hook(frame: &HookFrame, principal: &Principal) {
 fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
     let bad = |why: String| Box::new(Reply::refused(ErrorCode::BadFrame, why));
     let mut value: Value =
-        serde_json::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
+        halves::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
     let Value::Object(fields) = &mut value else {
         return Err(bad("the line is no JSON object".to_owned()));
     };

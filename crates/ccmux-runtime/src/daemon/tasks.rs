@@ -86,6 +86,8 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (workers, orders) = queues();
     let board = start_intake(house, &tasks, shutdown);
     let outlets = outlets(house, board.subscribe(), shutdown);
+    let stopping = outlets.clone();
+    tasks.spawn(async move { stopping.stopped().await });
     start_workers(house, &tasks, &workers, orders, agent, (&on_the_way, outlets.clone()), shutdown);
     start_caretaker(house, &tasks, shutdown);
     let tools = Tools { outlets: outlets.clone(), tells_news: false };

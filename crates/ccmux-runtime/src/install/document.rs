@@ -15,6 +15,7 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
+use ccmux_wire::halves::readable;
 use jsonc_parser::ast::Value as Node;
 use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
@@ -268,7 +269,8 @@ impl Document {
         &self,
         look: impl FnOnce(Option<&Node<'_>>) -> Result<T, DocumentError>,
     ) -> Result<T, DocumentError> {
-        let parsed = parse_to_ast(&self.text, &CollectOptions::default(), &GRAMMAR)
+        let text = readable(&self.text);
+        let parsed = parse_to_ast(&text, &CollectOptions::default(), &GRAMMAR)
             .map_err(|error| DocumentError::Invalid(error.to_string()))?;
         look(parsed.value.as_ref())
     }

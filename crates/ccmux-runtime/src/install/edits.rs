@@ -121,7 +121,8 @@ impl Ours {
 
     fn put_settings(&self, document: &mut Document, wanted: &Value) -> Result<(), EditError> {
         let hooks = wanted[HOOKS].as_object().cloned().unwrap_or_default();
-        self.take_hooks(document, &Value::Bool(true), &|event| !hooks.contains_key(event))?;
+        // With its key: an event that Claude Code does not know stops its start with a dialog, also without hooks.
+        self.take_hooks(document, &nested(&[HOOKS], Value::Null), &|event| !hooks.contains_key(event))?;
         for (event, groups) in hooks {
             let path = [HOOKS, event.as_str()];
             let there = list(document, &path)?;

@@ -10,12 +10,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::backup::Backups;
 use super::edits::{Ours, Wanted, Which};
 use super::{Installation, Part, Target};
 use crate::agent::hook_settings::{HookSettings, HookSettingsError};
+use crate::agent::mcp_entry::{McpEntry, Transport};
 use crate::agent::plan::agent_environment;
 use crate::agent::version::{Version, VersionError, VersionQuestion};
 use crate::daemon::{DaemonError, Setting, install_hook};
@@ -95,34 +96,25 @@ pub fn backups(setting: &Setting) -> Backups {
     Backups::of(&expand(&setting.settings.state_dir, &setting.home))
 }
 
-/// The entry of `mcpServers`: like the generated one, but a token is never written into a file of the user. `None`: there is
-/// no port yet.
+/// The entry of `mcpServers`: the generated one, but a token is never written into a file of the user. `None`: there is no
+/// port yet.
 fn server(setting: &Setting) -> Option<Value> {
     let (settings, home) = (&setting.settings, &setting.home);
-    let (kind, route) = match settings.mcp.entry.as_str() {
-        "http" => ("http", "/mcp"),
-        "sse" => ("sse", "/sse"),
-        _ => {
-            let client = setting.binaries.ccmuxd.with_file_name("ccmux");
-            let runtime_dir = expand(&settings.runtime_dir, home).display().to_string();
-            let environment = json!({"CCMUX_RUNTIME_DIR": runtime_dir});
-            let command = client.display().to_string();
-            return Some(json!({
-                "type": "stdio", "command": command, "args": ["mcp"], "env": environment, "alwaysLoad": true,
-            }));
-        }
+    let (state_dir, runtime_dir) = (expand(&settings.state_dir, home), expand(&settings.runtime_dir, home));
+    // Expanded by Claude Code; without the variable the server refuses, and Claude goes on.
+    let variable = format!("${{{TOKEN_VARIABLE}:-}}");
+    let token = (settings.mcp.auth == "token").then_some(variable.as_str());
+    let port = || match settings.mcp.port {
+        0 => kept_port(&state_dir),
+        port => Some(port),
     };
-    let port = match settings.mcp.port {
-        0 => kept_port(&expand(&settings.state_dir, home))?,
-        port => port,
+    let client = setting.binaries.ccmuxd.with_file_name("ccmux");
+    let entry = match Transport::of(&settings.mcp.entry) {
+        Transport::Stdio => McpEntry::Bridge { client: &client, runtime_dir: &runtime_dir },
+        Transport::Http => McpEntry::http(port()?, token),
+        Transport::Sse => McpEntry::sse(port()?, token),
     };
-    let mut entry =
-        json!({"type": kind, "url": format!("http://127.0.0.1:{port}{route}"), "alwaysLoad": true});
-    if settings.mcp.auth == "token" {
-        // Expanded by Claude Code; without the variable the server refuses, and Claude goes on.
-        entry["headers"] = json!({"Authorization": format!("Bearer ${{{TOKEN_VARIABLE}:-}}")});
-    }
-    Some(entry)
+    Some(entry.member())
 }
 
 fn kept_port(state_dir: &Path) -> Option<u16> {

@@ -90,7 +90,7 @@ impl UserFile {
                 }
                 real_of_missing(path)?
             }
-            Err(source) => return Err(io_error("find", path, source)),
+            Err(error) => return Err(not_found(path, error)),
         };
         Ok(Self { path: path.to_owned(), real })
     }
@@ -294,9 +294,27 @@ fn rename_to_new_name(from: &Path, to: &Path) -> io::Result<()> {
 /// The nearest directory that is there, without links, and the rest.
 fn real_of_missing(path: &Path) -> Result<PathBuf, FileError> {
     let there = path.ancestors().skip(1).find(|dir| dir.symlink_metadata().is_ok()).unwrap_or(path);
-    let real = fs::canonicalize(there).map_err(|source| io_error("find", there, source))?;
+    let real = fs::canonicalize(there).map_err(|error| match fs::read_link(there) {
+        Ok(link) if error.kind() == io::ErrorKind::NotFound => {
+            let why = format!("{} is a link to {}, which is not there", there.display(), link.display());
+            refused(path, why)
+        }
+        _ => not_found(path, error),
+    })?;
     let rest = path.strip_prefix(there).unwrap_or(path);
     Ok(real.join(rest))
+}
+
+fn not_found(path: &Path, error: io::Error) -> FileError {
+    match error.raw_os_error() {
+        Some(errno) if errno == nix::errno::Errno::ELOOP as i32 => {
+            refused(path, "its links lead in a circle: remove one".to_owned())
+        }
+        Some(errno) if errno == nix::errno::Errno::ENOTDIR as i32 => {
+            refused(path, "a file stands where its directory should be: move that away".to_owned())
+        }
+        _ => io_error("find", path, error),
+    }
 }
 
 fn refused(path: &Path, why: String) -> FileError {

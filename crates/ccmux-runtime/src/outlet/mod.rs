@@ -25,6 +25,7 @@ use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
 use ccmux_wire::status::{ChannelStatus, Direction};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use error::OutletError;
 
@@ -83,6 +84,7 @@ struct Inner {
     rules: Arc<Rules>,
     channels: watch::Receiver<Vec<ChannelStatus>>,
     writers: Mutex<HashMap<ChannelName, mpsc::Sender<Letter>>>,
+    tasks: TaskTracker,
     shutdown: CancellationToken,
 }
 
@@ -105,9 +107,9 @@ impl Outlets {
         channels: watch::Receiver<Vec<ChannelStatus>>,
         shutdown: CancellationToken,
     ) -> Self {
-        let writers = Mutex::default();
+        let (writers, tasks) = (Mutex::default(), TaskTracker::new());
         let rules = Arc::new(Rules(Mutex::new((settings, policies))));
-        Self(Arc::new(Inner { dir, rules, channels, writers, shutdown }))
+        Self(Arc::new(Inner { dir, rules, channels, writers, tasks, shutdown }))
     }
 
     /// Other settings, from the next message on.
@@ -148,6 +150,13 @@ impl Outlets {
         answered.await.map_err(|_| OutletError::Stopping)?
     }
 
+    /// Waits for the shutdown, and then for the writers: what is in a pipe gets a moment to be read.
+    pub async fn stopped(&self) {
+        self.0.shutdown.cancelled().await;
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
     /// Whether there is anything of that name. Looked up on the disk: the list may not know a FIFO made just now.
     fn existing(&self, channel: &str) -> Result<ChannelName, OutletError> {
         let file_name = format!("out.{channel}");
@@ -176,7 +185,7 @@ impl Outlets {
             json,
             shutdown: self.0.shutdown.clone(),
         };
-        tokio::spawn(writer.run());
+        self.0.tasks.spawn(writer.run());
         letters
     }
 }

@@ -244,6 +244,24 @@ async fn what_nobody_has_read_yet_is_held_beyond_the_linger() {
     tokio::time::timeout(LIMIT, let_go).await.unwrap();
 }
 
+/// It was told as sent, and a pipe forgets what is in it when its last end is closed.
+#[tokio::test]
+async fn what_nobody_has_read_at_the_shutdown_is_held_for_a_moment() {
+    let place = place();
+    for name in ["x", "alone"] {
+        let reader = open_reader(&place.fifo(name));
+        place.send(name, "last words").await.unwrap();
+        drop(reader);
+    }
+    place.outlets.0.shutdown.cancel();
+    let late = place.send("x", "late").await;
+    assert!(matches!(late, Err(OutletError::Stopping)), "{late:?}");
+    assert_eq!(drain(&mut open_reader(&place.path("x"))), b"last words\n");
+    // For the other one nobody comes.
+    tokio::time::timeout(LIMIT, place.outlets.stopped()).await.unwrap();
+    assert_eq!(drain(&mut open_reader(&place.path("alone"))), b"");
+}
+
 #[tokio::test]
 async fn a_mebibyte_arrives_and_a_byte_more_is_refused() {
     let place = place_with(|settings| settings.finish = LIMIT);

@@ -32,6 +32,10 @@ const RETRY_CAP: Duration = Duration::from_millis(50);
 /// A message that was begun when the daemon is stopped gets this long.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// What is in a pipe when the daemon is stopped is held that long for whoever reads it, and looked at that often.
+const LAST_READ: Duration = Duration::from_secs(1);
+const LAST_LOOKS: Duration = Duration::from_millis(10);
+
 /// What nobody has read is held, and looked at again at most that rarely.
 const LINGER_CAP: Duration = Duration::from_secs(60);
 
@@ -86,9 +90,30 @@ fn json_line(message: &str) -> String {
 }
 
 impl ChannelWriter {
-    /// Runs until shutdown.
+    /// Runs until shutdown, and until what it wrote is read or the time for that is over.
     pub async fn run(mut self) {
         let mut held = Held::default();
+        self.write_until_shutdown(&mut held).await;
+        // Those whose turn did not come are told so now, not after the wait.
+        self.letters.close();
+        while self.letters.try_recv().is_ok() {}
+        self.hold_what_is_unread(&held).await;
+    }
+
+    /// A message that is in the pipe was told as sent, and the pipe forgets it when its last end is closed.
+    async fn hold_what_is_unread(&self, held: &Held) {
+        let Some(fifo) = &held.fifo else { return };
+        let until = Instant::now() + LAST_READ;
+        while fifo.unread() > 0 && fifo.is_at(&self.path) {
+            if Instant::now() >= until {
+                tracing::warn!(event = "answer.unread", channel = %self.channel, bytes = fifo.unread());
+                return;
+            }
+            sleep(LAST_LOOKS).await;
+        }
+    }
+
+    async fn write_until_shutdown(&mut self, held: &mut Held) {
         let mut linger = self.settings.linger;
         loop {
             let letter = tokio::select! {
@@ -96,7 +121,7 @@ impl ChannelWriter {
                 () = self.shutdown.cancelled() => return,
                 letter = self.letters.recv() => letter,
                 () = sleep(linger), if held.fifo.is_some() => {
-                    linger = self.let_go(&mut held, linger);
+                    linger = self.let_go(held, linger);
                     continue;
                 }
             };
@@ -104,7 +129,7 @@ impl ChannelWriter {
             (self.settings, self.json) = self.rules.of(&self.channel);
             linger = self.settings.linger;
             if !letter.answer.is_closed() {
-                self.deliver(letter, &mut held).await;
+                self.deliver(letter, held).await;
             }
         }
     }

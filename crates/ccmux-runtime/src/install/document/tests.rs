@@ -27,6 +27,13 @@ fn there_and_back(before: &str, path: &[&str], value: Value, after: &str) {
     assert_eq!(text_of(&changed), before);
 }
 
+/// A text that JavaScript cut in the middle of a character.
+#[test]
+fn half_a_character_stays_as_it_is() {
+    let after = r#"{"a":"x\ud83d","b":1,"c":2}"#;
+    there_and_back(r#"{"a":"x\ud83d","b":1}"#, &["c"], json!(2), after);
+}
+
 #[test]
 fn a_new_member_looks_like_its_neighbours() {
     let value = json!({"a": [1], "b": {}});

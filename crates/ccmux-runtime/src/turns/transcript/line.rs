@@ -12,6 +12,7 @@
 
 use std::borrow::Cow;
 
+use ccmux_wire::halves;
 use ccmux_wire::id::PromptId;
 use serde::Deserialize;
 use serde_json::Value;
@@ -144,7 +145,7 @@ struct RawAttachment {
 /// Reads one line (without or with its newline).
 pub fn parse_line(bytes: &[u8]) -> Line {
     let Ok(raw) = serde_json::from_slice::<Raw>(bytes) else {
-        return Line::Other;
+        return halves::mended(bytes).map_or(Line::Other, |mended| parse_line(mended.as_bytes()));
     };
     match raw.kind.as_ref() {
         "user" => Line::User(user_line(raw)),
@@ -266,6 +267,14 @@ mod tests {
         }
         assert_eq!(parse(r#"{"type":"queue-operation","operation":"dequeue"}"#), Line::Other);
         assert_eq!(parse(r#"{"type":"attachment","attachment":{"type":"date","prompt":7}}"#), Line::Other);
+    }
+
+    /// A tool's long output that Claude Code cut in the middle of a character.
+    #[test]
+    fn a_line_with_half_a_character_is_read() {
+        let line = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"cut \ud83d"}]}}"#;
+        let Line::Assistant(line) = parse(line) else { panic!("no assistant line") };
+        assert_eq!(line.text(), "cut \u{fffd}");
     }
 
     #[test]
