@@ -4,10 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use ccmux_tests::house::is_alive;
 use ccmux_tests::{House, claude};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// What one run said: the exit code, and each check's state and detail.
@@ -121,6 +124,30 @@ fn a_tmux_that_is_missing_old_or_wrong_is_a_failure() {
     let amiss = with(Some("case \"$*\" in *source-file*) cat >/dev/null; exit 0;; esac; exec TMUX \"$@\""));
     amiss.says("tmux", "ok", "tmux");
     assert_eq!(amiss.found["paste"].0, "failure", "{:?}", amiss.found["paste"]);
+}
+
+/// `timeout 5 ccmux doctor`, or a terminal that is closed.
+#[test]
+fn a_doctor_that_is_told_to_end_takes_its_agent_and_its_folder_along() {
+    let agent =
+        "[ \"$1\" = --version ] && exec ccmux-demo-agent --version\necho $$ >{dir}/pid; exec sleep 600";
+    let house = House::builder().env("CCMUX_AGENT_COMMAND", "{dir}/agent").build();
+    let agent = agent.replace("{dir}", house.path("").to_str().unwrap());
+    fs::write(house.path("agent"), format!("#!/bin/sh\n{agent}\n")).unwrap();
+    fs::set_permissions(house.path("agent"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+        let _ = fs::remove_file(house.path("pid"));
+        let mut command = house.command(house.bin("ccmux"));
+        let mut doctor = command.arg("doctor").stdout(Stdio::null()).spawn().unwrap();
+        let agent: i32 = house.wait_for("the probe's agent", || {
+            fs::read_to_string(house.path("pid")).ok()?.trim().parse().ok()
+        });
+        let folder = fs::read_link(format!("/proc/{agent}/cwd")).unwrap();
+        kill(Pid::from_raw(doctor.id().cast_signed()), signal).unwrap();
+        let end = house.wait_for("the doctor's end", || doctor.try_wait().unwrap());
+        assert_eq!(end.code(), Some(1), "{signal}");
+        assert!(!is_alive(agent) && !folder.exists(), "{signal} left {agent} in {folder:?}");
+    }
 }
 
 #[test]

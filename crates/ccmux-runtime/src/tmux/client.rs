@@ -72,7 +72,8 @@ impl Reply {
     fn explained(self) -> String {
         match self.stderr.contains("server exited") {
             true => format!(
-                "{}; `exit-unattached on`, and in tmux 3.3 `window-size manual`, in tmux.conf end a server without clients",
+                "{}; in tmux.conf `exit-unattached on`, in tmux 3.3 also `window-size manual`, ends a server that has \
+                 no clients",
                 self.stderr
             ),
             false => self.stderr,
