@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ccmux_tests::House;
@@ -105,4 +106,43 @@ fn f33_a_hold_outlives_the_daemon_and_its_agent() {
         house.ccmux_ok(&["reload"]);
         house.wait_for_prompt("say: later");
     });
+}
+
+/// Field fault 33. The agent is still the one that nobody has logged in.
+#[test]
+fn f33_a_daemon_that_comes_back_does_not_try_a_refused_login_anew() {
+    let house = House::builder().ready();
+    let subscriber = house.subscribe();
+    house.send("delivered", "error: 401");
+    subscriber.wait_for_alert("held");
+    house.write("in.t", "say: afterwards\n");
+    house.wait_until("the message to wait", || house.status().queue.messages == 1);
+    house.kill9();
+    house.start();
+    house.is_left_alone("closed: held: the API refuses Claude's login, account or model");
+    let all = house.subscribe_with("{\"since\":0}\n");
+    all.wait_for_alert("held");
+    assert_eq!(
+        (all.alerts_of("failure").len(), all.alerts_of("resumed").len()),
+        (1, 0),
+        "{:?}",
+        all.alerts()
+    );
+}
+
+/// Field fault 33. Its failure still stands at the end of the transcript, and nobody tells again that it is mended.
+#[test]
+fn f33_a_login_that_was_mended_is_not_held_again_by_the_next_daemon() {
+    let house = House::builder().ready();
+    let subscriber = house.subscribe();
+    house.send("delivered", "error: 401");
+    subscriber.wait_for_alert("held");
+    house.ccmux_ok(&["reload"]);
+    subscriber.wait_for_alert("resumed");
+    house.kill9();
+    house.start();
+    house.wait_until("the old failure to be read", || {
+        fs::read_to_string(house.state_dir().join("timeline.log")).unwrap().contains("failure_read")
+    });
+    house.send("answered", "say: works again");
 }

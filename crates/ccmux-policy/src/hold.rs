@@ -14,6 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use ccmux_wire::id::PromptId;
+
 use crate::now::{Mono, Now, UnixMs};
 
 /// Pauses are doubled up to this.
@@ -50,19 +52,37 @@ impl Cause {
         }
     }
 
-    /// The pause after the n-th failure in a row (from 1); `None`: until somebody acts.
-    fn pause_ms(self, error: &str, n: u32) -> Option<u64> {
+    /// The pause after the n-th failure in a row (from 1); `None`: until somebody acts. Where the transcript alone tells of
+    /// failures, nobody need tell that somebody acted.
+    fn pause_ms(self, failure: Failure<'_>, n: u32) -> Option<u64> {
         let doubled = |first: u64, n: u32| (first << n.min(16)).min(LONGEST_PAUSE_MS);
         match self {
+            Self::Refused if failure.is_read && n == 1 => Some(0),
+            Self::Refused if failure.is_read => Some(doubled(60_000, n - 2)),
             Self::Refused => None,
             Self::UsageLimit => Some(doubled(60_000, n - 1)),
             // Claude Code itself tried for minutes.
-            Self::Trouble if matches!(error, "overloaded" | "server_error") => Some(doubled(15_000, n - 1)),
+            Self::Trouble if matches!(failure.error, "overloaded" | "server_error") => {
+                Some(doubled(15_000, n - 1))
+            }
             // One message that the API does not like must not hold up the others.
             Self::Trouble if n == 1 => Some(0),
             Self::Trouble => Some(doubled(15_000, n - 2)),
         }
     }
+}
+
+/// The failure of a turn, told by a hook or found in the transcript.
+#[derive(Debug, Clone, Copy)]
+pub struct Failure<'a> {
+    /// Of this turn.
+    pub prompt: Option<&'a PromptId>,
+    /// Claude Code's word for it.
+    pub error: &'a str,
+    /// When the limit ends, as Claude Code says.
+    pub resets_at: Option<UnixMs>,
+    /// It stands in the transcript, and no hook told.
+    pub is_read: bool,
 }
 
 /// A hold, as it is remembered.
@@ -94,6 +114,8 @@ pub struct Hold {
     failed_at: Option<Mono>,
     /// People know of it.
     told: bool,
+    /// A message went in to find out.
+    tried: bool,
 }
 
 impl Hold {
@@ -103,16 +125,16 @@ impl Hold {
         self.told = true;
     }
 
-    /// The API said no. `resets_at`: when the limit ends, as Claude Code says.
-    pub fn failed(&mut self, error: &str, resets_at: Option<UnixMs>, now: Now) -> Failed {
+    /// The API said no.
+    pub fn failed(&mut self, failure: Failure<'_>, now: Now) -> Failed {
         self.failed_at = Some(now.mono);
-        let Some(cause) = Cause::of(error) else {
+        let Some(cause) = Cause::of(failure.error) else {
             return Failed { held: None, is_news: false };
         };
         let before = self.held.filter(|held| held.cause == cause);
         let failures = before.map_or(1, |held| held.failures.saturating_add(1));
-        let resets_at = resets_at.filter(|at| cause == Cause::UsageLimit && *at > now.wall);
-        let pause = match (cause.pause_ms(error, failures), resets_at) {
+        let resets_at = failure.resets_at.filter(|at| cause == Cause::UsageLimit && *at > now.wall);
+        let pause = match (cause.pause_ms(failure, failures), resets_at) {
             // It says when, and is believed once: after another failure at that time it is waited for besides.
             (Some(pause), Some(at)) => {
                 Some(at.0.abs_diff(now.wall.0).max(if failures > 1 { pause } else { 0 }))
@@ -129,6 +151,7 @@ impl Hold {
     }
 
     fn set(&mut self, held: Held, now: Now) {
+        self.tried = false;
         self.held = Some(held);
         let left = held.until.map(|at| at.0.saturating_sub(now.wall.0).max(0).unsigned_abs());
         self.until = left.map(|left| now.mono + left);
@@ -161,6 +184,17 @@ impl Hold {
         self.held.is_some_and(|held| held.until.is_some()) && !self.is_closed(now)
     }
 
+    /// A message goes in. Says whether it goes alone, to find out.
+    pub fn tries(&mut self, now: Now) -> bool {
+        self.tried = self.is_on_trial(now);
+        self.tried
+    }
+
+    /// One went in, and a turn was read: not one from before that.
+    pub fn is_tried(&self, now: Now) -> bool {
+        self.tried && self.is_on_trial(now)
+    }
+
     /// When it is tried again.
     pub fn tried_at(&self, now: Now) -> Option<Mono> {
         self.until.filter(|until| *until > now.mono)
@@ -188,11 +222,15 @@ mod tests {
         Now { mono: Mono(ms), wall: UnixMs(ms as i64), utc_offset_s: 0 }
     }
 
+    fn told(error: &str, resets_at: Option<UnixMs>) -> Failure<'_> {
+        Failure { prompt: None, error, resets_at, is_read: false }
+    }
+
     /// Pauses in seconds after so many failures in a row.
-    fn pauses(error: &str, count: usize) -> Vec<Option<u64>> {
+    fn pauses(failure: Failure<'_>, count: usize) -> Vec<Option<u64>> {
         let (mut hold, mut now) = (Hold::default(), at(0));
         let mut pause = || {
-            hold.failed(error, None, now);
+            hold.failed(failure, now);
             let until = hold.tried_at(now);
             let pause = until.map(|until| until.since(now.mono) / 1000);
             now = at(until.map_or(now.mono.0, |until| until.0) + 5_000);
@@ -204,10 +242,16 @@ mod tests {
     #[test]
     fn pauses_grow_where_nobody_says_how_long_it_lasts() {
         let seconds = |list: &[u64]| list.iter().map(|s| Some(*s)).collect::<Vec<_>>();
-        assert_eq!(pauses("rate_limit", 7), seconds(&[60, 120, 240, 480, 960, 1800, 1800]));
-        assert_eq!(pauses("overloaded", 4), seconds(&[15, 30, 60, 120]));
-        assert_eq!(pauses("unknown", 3), [None, Some(15), Some(30)], "one message may be to blame");
-        assert_eq!(pauses("invalid_request", 2), [None, None]);
+        assert_eq!(pauses(told("rate_limit", None), 7), seconds(&[60, 120, 240, 480, 960, 1800, 1800]));
+        assert_eq!(pauses(told("overloaded", None), 4), seconds(&[15, 30, 60, 120]));
+        assert_eq!(
+            pauses(told("unknown", None), 3),
+            [None, Some(15), Some(30)],
+            "one message may be to blame"
+        );
+        let read = Failure { is_read: true, ..told("billing_error", None) };
+        assert_eq!(pauses(read, 3), [None, Some(60), Some(120)], "no hook need tell when somebody has acted");
+        assert_eq!(pauses(told("invalid_request", None), 2), [None, None]);
     }
 
     /// Field fault 33.
@@ -215,20 +259,20 @@ mod tests {
     fn a_known_reset_is_waited_for_and_not_believed_twice() {
         let mut hold = Hold::default();
         let reset = Some(UnixMs(7_200_000));
-        let first = hold.failed("rate_limit", reset, at(0));
+        let first = hold.failed(told("rate_limit", reset), at(0));
         assert!(first.is_news && hold.is_closed(at(7_199_999)) && !hold.is_closed(at(7_200_000)));
         assert!(hold.is_on_trial(at(7_200_000)));
-        hold.failed("rate_limit", Some(UnixMs(7_200_010)), at(7_200_005));
+        hold.failed(told("rate_limit", Some(UnixMs(7_200_010))), at(7_200_005));
         assert_eq!(hold.tried_at(at(7_200_005)), Some(Mono(7_320_005)), "its clock is another one");
-        hold.failed("rate_limit", Some(UnixMs(3)), at(7_400_000));
+        hold.failed(told("rate_limit", Some(UnixMs(3))), at(7_400_000));
         assert_eq!(hold.tried_at(at(7_400_000)), Some(Mono(7_640_000)), "what is over says nothing");
     }
 
     #[test]
     fn what_needs_a_person_is_held_until_it_is_lifted_and_told_once() {
         let mut hold = Hold::default();
-        assert!(hold.failed("authentication_failed", None, at(0)).is_news);
-        assert!(!hold.failed("authentication_failed", None, at(9_000)).is_news);
+        assert!(hold.failed(told("authentication_failed", None), at(0)).is_news);
+        assert!(!hold.failed(told("authentication_failed", None), at(9_000)).is_news);
         assert!(hold.is_closed(at(u64::MAX / 2)) && !hold.is_on_trial(at(9_000)));
         assert!(hold.lift().is_some() && hold.lift().is_none() && !hold.is_closed(at(9_000)));
     }

@@ -130,12 +130,13 @@ impl Turns {
     }
 
     /// The API failed: an alert, no turn; its messages are delivered, not answered. What ended without a daemon before it
-    /// is published all the same. Returns its messages.
+    /// is published all the same, and what was queued behind it is taken next. Returns its messages.
     pub fn failed(&mut self) -> Vec<MessageId> {
-        self.delivered.clear();
-        self.open = self.catching_up.then_some(None);
+        self.delivered.retain(|delivered| delivered.queued);
+        let goes_on = self.next_takes_queued() || self.catching_up;
+        self.open = goes_on.then_some(None);
         self.idle_since = None;
-        std::mem::take(&mut self.unanswered)
+        self.take_answered(false)
     }
 
     /// Another turn ended, so what an earlier daemon left open is over: Claude runs one turn at a time. Returns it.

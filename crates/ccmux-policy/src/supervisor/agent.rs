@@ -3,6 +3,7 @@
 use ccmux_wire::id::SessionId;
 
 use super::Supervisor;
+use super::stash::Stash;
 use crate::effect::{AlertKind, Effect};
 use crate::event::ExitStatus;
 use crate::evidence::Evidence;
@@ -24,7 +25,7 @@ impl Supervisor {
             self.publish(left, true);
             self.session = named;
         }
-        self.agent_started(pid, now);
+        self.agent_runs(pid, now);
     }
 
     pub(super) fn agent_missing(&mut self, session: Option<SessionId>, now: Now) {
@@ -37,6 +38,10 @@ impl Supervisor {
         if self.hold.held().is_some_and(|held| held.cause == Cause::Refused) {
             self.lift_hold("the agent was started anew: messages go in again");
         }
+        self.agent_runs(pid, now);
+    }
+
+    fn agent_runs(&mut self, pid: i32, now: Now) {
         (self.too_big, self.dialog_since, self.told_dialog) = (None, None, false);
         self.lifecycle.running(pid, now.mono);
         self.evidence = Evidence::default();
@@ -120,9 +125,11 @@ impl Supervisor {
         self.too_big = is_it.then_some(bytes);
     }
 
-    /// A background shell would end with it.
-    pub(super) fn may_end_agent(&self) -> bool {
-        self.too_big.is_some() && !self.evidence.background_shell()
+    /// A background shell would end with it, and a draft that was put away would be gone.
+    pub(super) fn may_end_agent(&self, now: Now) -> bool {
+        let stashed = self.evidence.fresh_look(now).is_some_and(|seen| seen.stashed);
+        let is_free = !stashed && self.stash == Stash::None && !self.evidence.background_shell();
+        self.too_big.is_some() && is_free
     }
 
     pub(super) fn end_agent(&mut self) {

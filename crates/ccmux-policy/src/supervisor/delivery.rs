@@ -172,7 +172,7 @@ impl Supervisor {
         }
         match gate {
             _ if self.stash == Stash::Ordered => {}
-            Gate::Open if self.may_end_agent() => self.end_agent(),
+            Gate::Open if self.may_end_agent(now) => self.end_agent(),
             Gate::Open if !self.queue.is_empty() => self.inject(now),
             // With somebody at it, it is left alone: the next turn's end is another occasion.
             Gate::Open | Gate::Closed { reason: Reason::Human { .. } | Reason::Draft, .. }
@@ -214,7 +214,7 @@ impl Supervisor {
         let batch = self.next_batch;
         self.next_batch = BatchId(batch.0 + 1);
         // Whether the API answers again is found out with one message.
-        let bytes = if self.hold.is_on_trial(now) { 1 } else { self.settings.batch_bytes };
+        let bytes = if self.hold.tries(now) { 1 } else { self.settings.batch_bytes };
         let taken = self.queue.take_batch(bytes);
         let messages = taken.iter().map(|message| message.id).collect();
         self.effects.push_back(Effect::Inject { batch, messages });

@@ -8,19 +8,11 @@ use ccmux_wire::id::{MessageId, PromptId, SessionId};
 use super::Supervisor;
 use crate::effect::{AlertKind, Effect};
 use crate::gate::Reason;
-use crate::hold::{Held, until_text};
-use crate::now::{Now, UnixMs};
+use crate::hold::{Failure, Held, until_text};
+use crate::now::Now;
 
 /// Why a hold is over when a turn ends well.
 pub(super) const ANSWERS: &str = "the API answers: messages go in again";
-
-/// The failure of a turn, told by a hook or found in the transcript.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Failure<'a> {
-    pub(super) prompt: Option<&'a PromptId>,
-    pub(super) error: &'a str,
-    pub(super) resets_at: Option<UnixMs>,
-}
 
 /// Which failure was told last, and who knows of the hold.
 #[derive(Debug, Default)]
@@ -42,7 +34,7 @@ impl Supervisor {
         self.told.failed_prompt = failure.prompt.cloned();
         let what = format!("the API failed in a turn: {}", failure.error);
         self.alert_of(AlertKind::Failure, unanswered.to_vec(), None, what);
-        let failed = self.hold.failed(failure.error, failure.resets_at, now);
+        let failed = self.hold.failed(failure, now);
         self.effects.push_back(Effect::KeepHold { held: self.hold.held() });
         let Some(held) = failed.held else { return };
         let sentence = reason(held, now).sentence();
@@ -56,11 +48,16 @@ impl Supervisor {
         }
     }
 
-    /// The transcript shows a failure that no hook told of.
+    /// The transcript shows a failure that no hook told of. What an earlier daemon held because of is in there, too.
     pub(super) fn failure_read(&mut self, session: &SessionId, failure: Failure<'_>, now: Now) {
-        if self.session.as_ref() == Some(session) {
-            self.note_failure(failure, &[], now);
+        if self.session.as_ref() != Some(session) {
+            return;
         }
+        if self.hold.held().is_some() && self.told.failed_prompt.is_none() {
+            self.told.failed_prompt = failure.prompt.cloned();
+            return;
+        }
+        self.note_failure(failure, &[], now);
     }
 
     pub(super) fn hold_found(&mut self, held: Held, now: Now) {

@@ -31,13 +31,13 @@ use crate::event::{Event, Message};
 use crate::evidence::Evidence;
 use crate::flight::Flight;
 use crate::gate::Reason;
-use crate::hold::Hold;
+use crate::hold::{Failure, Hold};
 use crate::lifecycle::Lifecycle;
 use crate::now::{Mono, Now};
 use crate::queue::Queue;
 use crate::settings::PolicySettings;
 use crate::turns::Turns;
-use holding::{ANSWERS, Failure, Told};
+use holding::{ANSWERS, Told};
 use looks::PendingLook;
 pub use report::PolicyStatus;
 use stash::Stash;
@@ -157,7 +157,7 @@ impl Supervisor {
             Event::AgentMeasured { pid, bytes } => self.agent_measured(pid, bytes),
             Event::HoldFound { held } => self.hold_found(held, now),
             Event::FailureRead { session, prompt, error, resets_at } => {
-                let failure = Failure { prompt: prompt.as_ref(), error: &error, resets_at };
+                let failure = Failure { prompt: prompt.as_ref(), error: &error, resets_at, is_read: true };
                 self.failure_read(&session, failure, now);
             }
             Event::MessageAccepted(message) => self.queue.insert(message, now),
@@ -187,7 +187,7 @@ impl Supervisor {
             Event::DraftStashed => self.stash_pressed(None, now),
             Event::StashRefused { reason } => self.stash_pressed(Some(reason), now),
             Event::TranscriptSearched { batch, found, prompt } => self.searched(batch, found, prompt, now),
-            Event::TurnPublished { .. } if self.hold.is_on_trial(now) => self.lift_hold(ANSWERS),
+            Event::TurnPublished { .. } if self.hold.is_tried(now) => self.lift_hold(ANSWERS),
             Event::TurnPublished { .. } | Event::DeadlinePassed => {}
             Event::StateAsked => {
                 self.times_asked += 1;
@@ -229,6 +229,10 @@ impl Supervisor {
         self.advance_flight(now);
         self.expire(now);
         self.advance_ended_early(now);
+        if self.queue.is_empty() {
+            // Nobody waits any more behind whatever it was.
+            (self.held_since, self.told_held) = (None, false);
+        }
         if self.flight.is_none() && (self.too_big.is_some() || !self.queue.is_empty()) {
             self.advance_queue(now);
         }

@@ -4,11 +4,12 @@ use ccmux_wire::id::{BatchId, PromptId, SessionId};
 
 use super::Supervisor;
 use super::delivery::HOOKS_MISSED;
-use super::holding::{ANSWERS, Failure};
+use super::holding::ANSWERS;
 use crate::effect::{AlertKind, Effect};
 use crate::event::{FileState, Origin, SessionFact};
 use crate::evidence::Activity;
 use crate::flight::Flight;
+use crate::hold::Failure;
 use crate::now::{Mono, Now};
 use crate::turns::Ended;
 
@@ -43,7 +44,8 @@ impl Supervisor {
             SessionFact::PromptSubmitted { prompt, batch } => self.prompt_submitted(prompt, batch, now),
             SessionFact::TurnEnded { prompt, background } => self.turn_ended(prompt, background, now),
             SessionFact::TurnFailed { prompt, error, resets_at } => {
-                self.turn_failed(Failure { prompt: prompt.as_ref(), error: &error, resets_at }, now);
+                let failure = Failure { prompt: prompt.as_ref(), error: &error, resets_at, is_read: false };
+                self.turn_failed(failure, now);
             }
             SessionFact::LoggedIn => self.lift_hold("somebody logged in: messages go in again"),
             SessionFact::DialogOpened { tool } => self.dialog_opened(tool, now),

@@ -9,12 +9,12 @@
 //! A key that is not named in `merged` waits for the next start, and is told so at every reload until then.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ccmux_policy::Event;
 use ccmux_wire::channel::ChannelName;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::daemon::LogLevel;
 use crate::inbox::Inbox;
@@ -105,21 +105,16 @@ impl Live {
         load(&self.sources)
     }
 
-    /// Tells every room what counts from now on.
+    /// Tells every room what counts from now on. One at a time: the rooms hear of each change in the same order.
     pub async fn apply(&self, loaded: Loaded) -> Changes {
-        let merged = {
-            let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-            let merged = merge(&in_force, &loaded.settings);
-            let changes = changes(&in_force, &merged, &loaded);
-            let nothing = *in_force == merged;
-            *in_force = merged.clone();
-            if nothing {
-                return changes;
-            }
-            (merged, changes)
-        };
-        let (settings, changes) = merged;
-        self.tell(&settings).await;
+        let mut in_force = self.in_force.lock().await;
+        let merged = merge(&in_force, &loaded.settings);
+        let changes = changes(&in_force, &merged, &loaded);
+        if *in_force == merged {
+            return changes;
+        }
+        *in_force = merged.clone();
+        self.tell(&merged).await;
         tracing::info!(event = "settings.reread", changed = ?changes.live);
         changes
     }

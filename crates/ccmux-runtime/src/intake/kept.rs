@@ -12,6 +12,7 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::sync::{Arc, Weak};
 
 use ccmux_wire::channel::{ChannelName, DEFAULT, FileRole, role_of_file};
 
@@ -24,6 +25,8 @@ use crate::systemd::{Passed, Systemd};
 pub struct FifoStore {
     systemd: Systemd,
     passed: Vec<PassedFifo>,
+    /// Names that readers hold.
+    held: Vec<Weak<String>>,
 }
 
 /// A FIFO that an earlier daemon had stored.
@@ -34,11 +37,11 @@ struct PassedFifo {
     name: String,
 }
 
-/// That a FIFO is stored; whoever reads it holds this.
+/// That a FIFO is stored; whoever reads it holds this. Two do, while one reader follows another on the same FIFO.
 #[derive(Debug)]
 pub struct Kept {
     systemd: Systemd,
-    name: String,
+    name: Arc<String>,
 }
 
 /// A FIFO whose channel has another one now, or none: only what is in it counts.
@@ -61,22 +64,29 @@ impl FifoStore {
         if !passed.is_empty() {
             tracing::info!(event = "fifos.passed", count = passed.len());
         }
-        Self { systemd, passed }
+        Self { systemd, passed, held: Vec::new() }
     }
 
     /// Has a channel's FIFO kept, if it is not yet.
     pub(super) fn keep(&mut self, channel: &ChannelName, fifo: &OpenFifo) -> Kept {
+        let systemd = self.systemd.clone();
+        let name = name_of(channel, fifo.id);
+        self.held.retain(|held| held.strong_count() > 0);
+        if let Some(name) = self.held.iter().filter_map(Weak::upgrade).find(|held| **held == name) {
+            return Kept { systemd, name };
+        }
         let known =
             self.passed.iter().position(|passed| passed.fifo.id == fifo.id && passed.channel == *channel);
         let name = match known {
             Some(known) => self.passed.swap_remove(known).name,
             None => {
-                let name = name_of(channel, fifo.id);
                 self.systemd.keep(&name, fifo.reader.as_fd());
                 name
             }
         };
-        Kept { systemd: self.systemd.clone(), name }
+        let name = Arc::new(name);
+        self.held.push(Arc::downgrade(&name));
+        Kept { systemd, name }
     }
 
     /// Those whose path leads elsewhere.
@@ -103,15 +113,17 @@ impl PassedFifo {
     }
 
     fn stale(self, systemd: Systemd) -> Stale {
-        let kept = Kept { systemd, name: self.name };
+        let kept = Kept { systemd, name: Arc::new(self.name) };
         Stale { channel: self.channel, fifo: self.fifo, kept }
     }
 }
 
 impl Kept {
-    /// The FIFO is over and empty.
+    /// The FIFO is over and empty; unless somebody else reads it.
     pub(super) fn let_go(self) {
-        self.systemd.let_go(&self.name);
+        if let Some(name) = Arc::into_inner(self.name) {
+            self.systemd.let_go(&name);
+        }
     }
 }
 
@@ -132,5 +144,31 @@ fn channel_of(name: &str) -> Option<ChannelName> {
     match role_of_file(name.split_once('/')?.0) {
         FileRole::In(channel) => Some(channel),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    /// A reader that follows another one on the same FIFO, as for a file that was adopted meanwhile.
+    #[test]
+    fn a_fifo_that_two_readers_hold_is_let_go_by_the_last_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in.x");
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        let (systemd, heard) = Systemd::heard(None);
+        let mut store = FifoStore::new(systemd, Passed::default());
+        let channel = "x".parse().unwrap();
+        let [first, second] = [(), ()].map(|()| store.keep(&channel, &OpenFifo::open(&path).unwrap()));
+        first.let_go();
+        assert_eq!(heard.so_far().len(), 1, "stored once, and still wanted");
+        second.let_go();
+        assert!(heard.so_far()[0].starts_with("let go in.x/"));
+        drop(store.keep(&channel, &OpenFifo::open(&path).unwrap()));
+        assert!(heard.so_far()[0].starts_with("keep in.x/"), "it was let go meanwhile");
     }
 }
