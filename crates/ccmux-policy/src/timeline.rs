@@ -12,6 +12,13 @@
 //!
 //! Behind `; ` a line of what `ccmux why` says may go on with what opens the gate, and when it is asked again.
 //!
+//! A recording of a real run has lines of one more kind, and every deadline is an event of its own (`> deadline_passed`): a
+//! real clock is always a little late, so that nothing may pass by itself.
+//!
+//! ```text
+//! 0      @ wall_ms=1764324000123 utc_offset_s=3600                 the wall clock, at first and wherever it jumped
+//! ```
+//!
 //! Every order must be listed, in order, at its time: a timeline says everything that happens. Values are JSON, or plain
 //! words where no quotes are needed. It knows no event by name: the names come from the types.
 
@@ -38,18 +45,30 @@ pub fn effect_line(effect: &Effect) -> String {
     line_of(effect, "effect")
 }
 
+/// What a policy is begun with.
+pub fn settings_line(settings: &PolicySettings) -> String {
+    let fields = serde_json::to_value(settings).ok().and_then(|value| value.as_object().cloned());
+    format!("set{}", fields_text(fields.unwrap_or_default()))
+}
+
+/// What the wall clock shows at a moment, behind its `@`.
+pub fn wall_line(now: Now) -> String {
+    format!("wall_ms={} utc_offset_s={}", now.wall.0, now.utc_offset_s)
+}
+
 fn line_of(value: &impl Serialize, tag: &str) -> String {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(value) else {
         return "unprintable".to_owned();
     };
-    let mut line = match fields.remove(tag) {
+    let name = match fields.remove(tag) {
         Some(Value::String(name)) => name,
         _ => "unnamed".to_owned(),
     };
-    for (key, value) in fields {
-        line.push_str(&format!(" {key}={}", value_text(&value)));
-    }
-    line
+    name + &fields_text(fields)
+}
+
+fn fields_text(fields: Map<String, Value>) -> String {
+    fields.iter().map(|(key, value)| format!(" {key}={}", value_text(value))).collect()
 }
 
 /// A word stands for itself unless it would read as something else.
@@ -111,6 +130,7 @@ enum Step<'a> {
     Happened(&'a str),
     Ordered(&'a str),
     Says(&'a str),
+    Wall(&'a str),
 }
 
 /// Runs a timeline against a new policy.
@@ -157,6 +177,11 @@ pub fn trace(text: &str) -> Result<String, String> {
                 written.push_str(&run.orders_until(at));
                 written.push_str(&format!("{:<6} = {}\n", at.0, run.why()));
             }
+            (at, Step::Wall(fields)) => {
+                written.push_str(&run.orders_until(at));
+                written.push_str(&format!("{line}\n"));
+                run.set_wall(fields)?;
+            }
         }
     }
     Ok(written)
@@ -195,7 +220,8 @@ fn parse_step(line: &str) -> Result<(Mono, Step<'_>), String> {
         (Some(">"), Some(text)) => Step::Happened(text),
         (Some("<"), Some(text)) => Step::Ordered(text),
         (Some("="), Some(text)) => Step::Says(text),
-        _ => return Err(format!("{rest:?} begins with none of `>` `<` `=`")),
+        (Some("@"), Some(text)) => Step::Wall(text),
+        _ => return Err(format!("{rest:?} begins with none of `>` `<` `=` `@`")),
     };
     Ok((Mono(ms), step))
 }
@@ -204,15 +230,35 @@ fn parse_step(line: &str) -> Result<(Mono, Step<'_>), String> {
 struct Run {
     policy: Supervisor,
     at: Mono,
+    wall_at_zero: i64,
+    utc_offset_s: i32,
+    /// A recording: deadlines pass where it says so.
+    recorded: bool,
 }
 
 impl Run {
     fn new(settings: PolicySettings) -> Self {
-        Self { policy: Supervisor::new(settings), at: Mono(0) }
+        Self {
+            policy: Supervisor::new(settings),
+            at: Mono(0),
+            wall_at_zero: WALL_AT_ZERO.0,
+            utc_offset_s: 0,
+            recorded: false,
+        }
     }
 
     fn now(&self) -> Now {
-        Now { mono: self.at, wall: UnixMs(WALL_AT_ZERO.0 + self.at.0 as i64), utc_offset_s: 0 }
+        let wall = UnixMs(self.wall_at_zero + self.at.0 as i64);
+        Now { mono: self.at, wall, utc_offset_s: self.utc_offset_s }
+    }
+
+    fn set_wall(&mut self, line: &str) -> Result<(), String> {
+        let fields = parse_fields(line)?;
+        let number = |key: &str| fields.get(key).and_then(Value::as_i64).ok_or(format!("{key} is missing"));
+        self.wall_at_zero = number("wall_ms")? - self.at.0 as i64;
+        self.utc_offset_s = i32::try_from(number("utc_offset_s")?).map_err(|error| error.to_string())?;
+        self.recorded = true;
+        Ok(())
     }
 
     fn step(&mut self, at: Mono, step: &Step<'_>) -> Result<(), String> {
@@ -226,6 +272,10 @@ impl Run {
                 let event = parse_event(text)?;
                 self.policy.handle(event, self.now());
                 Ok(())
+            }
+            Step::Wall(fields) => {
+                self.advance_quietly(at)?;
+                self.set_wall(fields)
             }
             Step::Says(expected) => {
                 self.advance_quietly(at)?;
@@ -285,7 +335,8 @@ impl Run {
     }
 
     fn pass_deadline(&mut self, until: Mono) -> bool {
-        let Some(deadline) = self.policy.next_deadline().filter(|deadline| *deadline <= until) else {
+        let deadline = self.policy.next_deadline().filter(|deadline| *deadline <= until && !self.recorded);
+        let Some(deadline) = deadline else {
             return false;
         };
         // A deadline in the past passes now; time never stands still for ever.
@@ -340,6 +391,23 @@ mod tests {
     fn a_session_whose_name_looks_like_a_number_stays_text() {
         let line = r#"agent_found pid=1 session="42""#;
         assert_eq!(event_line(&parse_event(line).unwrap()), line);
+    }
+
+    #[test]
+    fn settings_read_back_from_their_line() {
+        let settings =
+            PolicySettings { idle_threshold_ms: 7, restart_on_exit: false, ..PolicySettings::default() };
+        assert_eq!(parse_settings(&settings_line(&settings)).unwrap(), settings);
+    }
+
+    #[test]
+    fn in_a_recording_deadlines_pass_where_it_says_so() {
+        let begin = "0 @ wall_ms=5 utc_offset_s=0\n0 > agent_missing\n1 > agent_start_failed reason=x\n";
+        let starts = |text: &str| trace(text).unwrap().matches("< start_agent").count();
+        let late = format!("{begin}9000 > deadline_passed\n");
+        assert_eq!((starts(&late), starts(&format!("{begin}9000 > pane_silent\n"))), (2, 2));
+        assert_eq!((starts(begin), replay(&trace(&late).unwrap())), (1, Ok(())));
+        assert!(trace(&late).unwrap().contains("9000   < start_agent"), "it is not ordered before");
     }
 
     #[test]

@@ -23,8 +23,13 @@ impl Default for Clock {
 impl Clock {
     /// This moment.
     pub fn now(&self) -> Now {
-        let wall = unix_ms();
-        Now { mono: mono(), wall, utc_offset_s: self.utc_offset_at(wall) }
+        let (mono, wall) = (since_boot(), since_1970());
+        // By the distance of the clocks: two moments are equally far apart on both, unless the wall clock was set.
+        let distance =
+            (wall.as_micros().cast_signed() - mono.as_micros().cast_signed() + 500).div_euclid(1000);
+        let wall = i128::from(ms_of(mono).0) + distance;
+        let wall = UnixMs(i64::try_from(wall).unwrap_or(i64::MAX));
+        Now { mono: ms_of(mono), wall, utc_offset_s: self.utc_offset_at(wall) }
     }
 
     /// Seconds east of UTC at a moment.
@@ -39,20 +44,31 @@ impl Clock {
     }
 }
 
-/// Milliseconds since boot, sleep included where the system has such a clock.
 fn mono() -> Mono {
+    ms_of(since_boot())
+}
+
+fn ms_of(since_boot: Duration) -> Mono {
+    Mono(u64::try_from(since_boot.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Sleep included where the system has such a clock.
+fn since_boot() -> Duration {
     #[cfg(target_os = "linux")]
     let clock = ClockId::Boottime;
     #[cfg(not(target_os = "linux"))]
     let clock = ClockId::Monotonic;
     let now = clock_gettime(clock);
-    Mono(now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000)
+    Duration::from_secs(now.tv_sec.unsigned_abs()) + Duration::from_nanos(now.tv_nsec.unsigned_abs())
 }
 
 /// Milliseconds since 1970.
 pub fn unix_ms() -> UnixMs {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    UnixMs(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    UnixMs(i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX))
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -103,11 +103,14 @@ impl EventLoop {
             self.step(event);
         }
         self.step(Event::ShutdownAsked);
+        self.recorder.written().await;
     }
 
     fn step(&mut self, event: Event) {
         let now = self.clock.now();
-        if event != Event::DeadlinePassed {
+        if event == Event::DeadlinePassed {
+            self.recorder.deadline(now);
+        } else {
             self.recorder.event(&event, now);
             self.metrics.happened(&event, now);
             self.ears.event(&event);

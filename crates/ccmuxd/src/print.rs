@@ -13,11 +13,19 @@ pub fn settings(loaded: &Loaded) -> ExitCode {
         let origin = loaded.origins.get(key.path).map_or("default", String::as_str);
         format!("{} = {}  # {origin}\n", key.path, value_at(&values, key.path))
     });
-    let channels = loaded.settings.channels.iter().map(|(name, policy)| {
-        let policy = serde_json::to_value(policy).unwrap_or_default();
-        format!("channels.{name} = {policy}  # a file\n")
-    });
-    write(&lines.chain(channels).collect::<String>())
+    write(&lines.chain(channels(loaded)).collect::<String>())
+}
+
+fn channels(loaded: &Loaded) -> impl Iterator<Item = String> {
+    loaded.settings.channels.iter().flat_map(move |(name, policy)| {
+        let values = serde_json::to_value(policy).unwrap_or_default();
+        let fields = values.as_object().cloned().unwrap_or_default();
+        fields.into_iter().map(move |(key, value)| {
+            let key = format!("channels.{name}.{key}");
+            let origin = loaded.origins.get(&key).map_or("default", String::as_str);
+            format!("{key} = {value}  # {origin}\n")
+        })
+    })
 }
 
 /// config/ccmux.toml.

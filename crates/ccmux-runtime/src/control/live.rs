@@ -201,7 +201,11 @@ mod tests {
     fn loaded(change: impl FnOnce(&mut Settings)) -> Loaded {
         let mut settings = Settings::defaults(None);
         change(&mut settings);
-        Loaded { settings, origins: BTreeMap::from([("idle_threshold", "a.toml".into())]), warnings: vec![] }
+        Loaded {
+            settings,
+            origins: BTreeMap::from([("idle_threshold".into(), "a.toml".into())]),
+            warnings: vec![],
+        }
     }
 
     fn told(change: impl FnOnce(&mut Settings)) -> Changes {

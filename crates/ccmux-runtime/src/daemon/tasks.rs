@@ -79,8 +79,9 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     tell_damage(house);
     let on_the_way = OnTheWay::default();
     let begin = what_was_left(house, &on_the_way).await;
-    let recorder = Recorder::new(house.state_dir.path(), house.clock.now());
-    let policy = Supervisor::new(house.setting.settings.policy());
+    let settings = house.setting.settings.policy();
+    let recorder = Recorder::new(house.state_dir.path(), house.clock.now(), &settings);
+    let policy = Supervisor::new(settings);
     let (status, policy_status) = watch::channel(policy.status(house.clock.now()));
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();

@@ -37,8 +37,8 @@ pub struct Sources {
 pub struct Loaded {
     /// The values.
     pub settings: Settings,
-    /// Key → origin, e.g. `default`, a file's path, a variable's name.
-    pub origins: BTreeMap<&'static str, String>,
+    /// Key → origin, e.g. `default`, a file's path, a variable's name; those of channels as `channels.NAME.KEY`.
+    pub origins: BTreeMap<String, String>,
     /// What looks wrong without being an error.
     pub warnings: Vec<String>,
 }
@@ -111,9 +111,16 @@ pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
     }
     let settings: Settings = figment.extract().map_err(|error| type_error(&error))?;
     settings.check().map_err(|error| with_origin(error, &figment))?;
-    let origins = KEYS.iter().map(|key| (key.path, origin(&figment, key.path))).collect();
+    let keys = KEYS.iter().map(|key| key.path.to_owned()).chain(channel_keys(&settings));
+    let origins = keys.map(|key| (key.clone(), origin(&figment, &key))).collect();
     let warnings = near_misses(&sources.environment).into_iter().chain(not_for_instances(sources)).collect();
     Ok(Loaded { settings, origins, warnings })
+}
+
+/// Every key of every channel that has a table.
+fn channel_keys(settings: &Settings) -> impl Iterator<Item = String> {
+    let of = |name| move |key: &Key| key.path.replacen("NAME", name, 1);
+    settings.channels.keys().flat_map(move |name| CHANNEL_KEYS.iter().map(of(name.as_str())))
 }
 
 /// What makes an instance one of its own.
