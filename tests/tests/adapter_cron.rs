@@ -92,6 +92,7 @@ fn what_can_not_be_kept_ends_with_the_code_of_the_contract() {
         (&["--at", "* * * * *"], 2, "2 values"),
         (&[], 2, "--file"),
         (&["--file", &bad, "--catch-up", "soon"], 2, "90s"),
+        (&["--file", &bad, "--catch-up", "3650d"], 2, "31d"),
     ] {
         let mut command = house.command(house.bin("ccmux"));
         command.args(["adapter", "cron"]).args(arguments).stdin(Stdio::null());
@@ -100,6 +101,19 @@ fn what_can_not_be_kept_ends_with_the_code_of_the_contract() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
         assert!(said.contains(words), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn what_is_too_much_to_wait_is_dropped_in_one_word() {
+    let house = house();
+    let mut cron =
+        AdapterProgram::built_in(&house, &["cron", "--at", "* * * * *", "say: tick", "--catch-up", "31d"]);
+    cron.wait_for("trying on");
+    let said = cron.said();
+    assert!(said.contains("too many wait for the daemon"), "{said}");
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(cron.end().success());
+    assert!(cron.said().contains("10000 wait"), "{}", cron.said());
 }
 
 #[test]

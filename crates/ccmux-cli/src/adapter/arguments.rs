@@ -41,8 +41,8 @@ pub struct CronOptions {
     #[arg(long, num_args = 2, value_names = ["TIME", "TEXT"])]
     pub at: Vec<String>,
 
-    /// Send what came due so long before the start, too, if it was not sent then: 90s, 15m, 2h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = parse_span)]
+    /// Send what came due so long before the start, too, if it was not sent then: 90s, 15m, 2h, 1d; 31d at most
+    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = parse_catch_up)]
     pub catch_up: Duration,
 }
 
@@ -73,6 +73,16 @@ pub struct WebhookOptions {
     pub raw: bool,
 }
 
+/// More would be a flood: of a line for every minute, half a million messages a year.
+const LONGEST_CATCH_UP: Duration = Duration::from_secs(31 * 86_400);
+
+fn parse_catch_up(text: &str) -> Result<Duration, String> {
+    match parse_span(text)? {
+        span if span > LONGEST_CATCH_UP => Err("at most 31d".to_owned()),
+        span => Ok(span),
+    }
+}
+
 /// A number and its unit.
 fn parse_span(text: &str) -> Result<Duration, String> {
     let (number, seconds) = match text.char_indices().last() {
@@ -97,6 +107,14 @@ mod tests {
         }
         for text in ["", "s", "5", "-1h", "1.5h", "1 h", "1µ", "99999999999d"] {
             assert!(parse_span(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nobody_catches_up_with_years() {
+        assert_eq!(parse_catch_up("31d"), Ok(LONGEST_CATCH_UP));
+        for text in ["32d", "3650d", "4294967295s"] {
+            assert_eq!(parse_catch_up(text), Err("at most 31d".to_owned()), "{text}");
         }
     }
 }

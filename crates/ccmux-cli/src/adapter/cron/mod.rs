@@ -89,10 +89,7 @@ impl Cron<'_> {
             note("cron", &format!("left out what came due before {missed}: --catch-up would reach further"));
         }
         self.waiting.extend(due);
-        while self.waiting.len() > MOST_WAITING {
-            let oldest = self.waiting.pop_front();
-            note("cron", &format!("dropped: too many wait for the daemon: {}", id_of(oldest.as_ref())));
-        }
+        self.drop_oldest();
         while let Some(due) = self.waiting.front() {
             match post(self.dir, message(due)) {
                 Err(failure) if !is_refusal(&failure) => return Some(self.try_later(&failure)),
@@ -103,6 +100,14 @@ impl Cron<'_> {
             self.pause = FIRST_PAUSE;
         }
         None
+    }
+
+    /// In one note, however many: the log must not be flooded either.
+    fn drop_oldest(&mut self) {
+        let too_many = self.waiting.len().saturating_sub(MOST_WAITING);
+        if let Some(last) = self.waiting.drain(..too_many).next_back() {
+            note("cron", &format!("dropped {too_many}: too many wait for the daemon: up to {}", last.id));
+        }
     }
 
     /// Tells the first of several failures in a row.
@@ -132,10 +137,6 @@ impl Cron<'_> {
             );
         }
     }
-}
-
-fn id_of(due: Option<&Due>) -> &str {
-    due.map_or("", |due| due.id.as_str())
 }
 
 fn message(due: &Due) -> SendRequest {
