@@ -84,7 +84,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct SendOptions {
-    /// The channel it is shown under
+    /// The channel it is shown under (without it: default)
     #[arg(short, long, value_name = "NAME")]
     pub channel: Option<ChannelName>,
 
@@ -92,7 +92,7 @@ pub struct SendOptions {
     #[arg(short, long, value_enum, default_value_t = Wait::Accepted, value_name = "STATE")]
     pub wait: Wait,
 
-    /// Give up waiting after that many seconds; the message stays in the inbox
+    /// Give up waiting after that many seconds (without it: never); the message stays in the inbox
     #[arg(short, long, value_name = "SECONDS")]
     pub timeout: Option<u64>,
 

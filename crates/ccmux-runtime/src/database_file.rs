@@ -1,4 +1,4 @@
-//! What the two databases have in common as files: how damage is known, and where a damaged file goes.
+//! What the databases have in common as files: how damage is known, and where a damaged file goes.
 //!
 //! ```text
 //! inbox.db, inbox.db-wal, inbox.db-shm ──► inbox.db.damaged-1740000000, ...-wal, ...-shm
@@ -9,8 +9,10 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use rusqlite::ErrorCode;
 
 /// What SQLite keeps beside a database.
@@ -19,6 +21,14 @@ const COMPANIONS: [&str; 2] = ["-wal", "-shm"];
 /// The file itself is broken; another one would do.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Makes the file, if it is not there: it holds texts of messages and turns, and nobody else reads it.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags.bits());
+    options.open(path).map(drop)
 }
 
 /// A file that can't be given another name.

@@ -12,6 +12,7 @@ use crate::flight::{Flight, Need, Outcome};
 use crate::gate::{self, Gate, Reason};
 use crate::now::{Mono, Now};
 use crate::queue::SPLIT_AFTER_FAILURES;
+use crate::screen::ScreenClass;
 
 /// Messages that wait behind somebody's draft, or behind copy mode, for that long are told of.
 const HELD_ALERT_AFTER_MS: u64 = 600_000;
@@ -248,9 +249,16 @@ impl Supervisor {
         }
         match gate::ask(&self.evidence, &self.settings, now) {
             Gate::Closed { reason: Reason::Unseen | Reason::UnknownScreen, look_at } if !self.box_seen => {
-                Gate::Closed { reason: Reason::Starting, look_at }
+                Gate::Closed { reason: self.not_begun(), look_at }
             }
             answer => answer,
         }
+    }
+
+    /// Before the first prompt box. A dialog that stands there is the reason between two looks as well: each change of the
+    /// reason is a line in the log.
+    fn not_begun(&self) -> Reason {
+        let dialog = self.evidence.last_look().filter(|seen| seen.class == ScreenClass::Dialog);
+        dialog.and_then(|seen| seen.dialog.clone()).map_or(Reason::Starting, Reason::Dialog)
     }
 }

@@ -105,7 +105,8 @@ impl Supervisor {
         }
     }
 
-    /// Before the first prompt box nobody may be there to see it, and nothing goes on until it is answered.
+    /// Before the first prompt box nobody may be there to see it, and nothing goes on until it is answered. One of a turn is
+    /// there if the agent was adopted with it, or started with a conversation: no hook of it came to this daemon.
     fn note_start_dialog(&mut self, seen: &Seen, now: Now) {
         if self.box_seen || seen.class != ScreenClass::Dialog {
             self.dialog_since = None;
@@ -117,11 +118,15 @@ impl Supervisor {
         }
         self.told_dialog = true;
         let which = seen.dialog.as_deref().unwrap_or("unknown");
+        let (kind, when) = match which {
+            "permission" | "plan" => (AlertKind::PermissionRequest, ""),
+            "question" | "elicitation" => (AlertKind::Question, ""),
+            _ => (AlertKind::StartDialog, " at its start"),
+        };
         let remedy = remedy(which);
-        let what = format!(
-            "Claude waits at its start for an answer ({which}), and gets no key from ccmux: {remedy}"
-        );
-        self.alert(AlertKind::StartDialog, what);
+        let what =
+            format!("Claude waits{when} for an answer ({which}), and gets no key from ccmux: {remedy}");
+        self.alert(kind, what);
     }
 
     fn note_dispute(&mut self, now: Now) {
@@ -183,6 +188,7 @@ impl Supervisor {
 fn remedy(dialog: &str) -> &'static str {
     match dialog {
         "login" => "log in (ccmux attach)",
+        "permission" | "plan" | "question" | "elicitation" => "answer it (ccmux attach)",
         "settings error" => "mend the settings file that it names (ccmux attach)",
         "resume picker" => "choose a conversation (ccmux attach); agent.command should not hold --resume",
         _ => "answer it (ccmux attach), or stop the daemon and run `ccmuxd setup`",

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::attendant::{Letter, Turn};
 use super::words::Text;
 use crate::clock::unix_ms;
-use crate::database_file::{is_damage, move_aside};
+use crate::database_file::{is_damage, make_private, move_aside};
 
 /// Its name in the state directory.
 pub const FILE_NAME: &str = "attention.db";
@@ -30,12 +30,23 @@ const SCHEMA: &str = "
 
 /// Why it can't be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {source}")]
-pub struct BookError {
-    /// The file.
-    pub path: PathBuf,
-    /// What SQLite said.
-    pub source: rusqlite::Error,
+pub enum BookError {
+    /// SQLite says no.
+    #[error("{path}: {source}")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The file can't be made or opened.
+    #[error("{path}: open: {source}: check the owner of the state directory")]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 /// What was kept.
@@ -88,13 +99,17 @@ impl Book {
     /// If there can be none.
     pub fn open(state_dir: &Path) -> Result<(Self, Kept), BookError> {
         let path = state_dir.join(FILE_NAME);
-        let opened = Self::try_open(&path).or_else(|error| {
+        let sqlite = |source| BookError::Sqlite { path: path.clone(), source };
+        let private =
+            || make_private(&path).map_err(|source| BookError::Create { path: path.clone(), source });
+        private()?;
+        Self::try_open(&path).or_else(|error| {
             let aside = is_damage(&error).then(|| move_aside(&path, unix_ms().0 / 1000).ok()).flatten();
-            let Some(aside) = aside else { return Err(error) };
+            let Some(aside) = aside else { return Err(sqlite(error)) };
             tracing::warn!(event = "attention.moved_aside", to = %aside.display());
-            Self::try_open(&path)
-        });
-        opened.map_err(|source| BookError { path, source })
+            private()?;
+            Self::try_open(&path).map_err(sqlite)
+        })
     }
 
     fn try_open(path: &Path) -> rusqlite::Result<(Self, Kept)> {
@@ -190,6 +205,8 @@ fn rows<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use ccmux_policy::UnixMs;
     use ccmux_policy::attention::{Kind, Muted, Source};
 
@@ -239,6 +256,15 @@ mod tests {
         assert_eq!(kept.turns, [(SessionId::new("s1"), turn)]);
         assert_eq!(kept.mutes, [mute]);
         assert_eq!(kept.letters, [(numbers[1], letter("two"))]);
+    }
+
+    #[test]
+    fn nobody_else_reads_what_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_book, _) = Book::open(dir.path()).unwrap();
+        for file in std::fs::read_dir(dir.path()).unwrap().flatten() {
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+        }
     }
 
     #[test]

@@ -168,7 +168,9 @@ fn differences(from: &Settings, to: &Settings, loaded: &Loaded) -> Vec<String> {
         let origin = loaded.origins.get(key.path).map_or("default", String::as_str);
         (was != is).then(|| sentence(key.path, &was, &is, origin))
     });
-    keys.chain(channels(&from["channels"], &to["channels"])).collect()
+    keys.chain(channels(&from["channels"], &to["channels"]))
+        .chain(routes(&from["routes"], &to["routes"]))
+        .collect()
 }
 
 fn sentence(key: &str, was: &Value, is: &Value, origin: &str) -> String {
@@ -178,13 +180,22 @@ fn sentence(key: &str, was: &Value, is: &Value, origin: &str) -> String {
     }
 }
 
-fn channels(from: &Value, to: &Value) -> Vec<String> {
+/// The names of what differs in two tables of tables.
+fn differing(from: &Value, to: &Value) -> impl Iterator<Item = String> {
     let names = |table: &Value| -> BTreeSet<String> {
         table.as_object().into_iter().flat_map(|table| table.keys().cloned()).collect()
     };
     let all: BTreeSet<String> = names(from).union(&names(to)).cloned().collect();
-    let differs = all.into_iter().filter(|name| from[name] != to[name]);
-    differs
+    all.into_iter().filter(move |name| from[name] != to[name])
+}
+
+/// A route may hold a secret: that it changed is all that is told.
+fn routes(from: &Value, to: &Value) -> Vec<String> {
+    differing(from, to).map(|name| format!("routes.{name} changed")).collect()
+}
+
+fn channels(from: &Value, to: &Value) -> Vec<String> {
+    differing(from, to)
         .map(|name| match &to[&name] {
             Value::Null => format!("channels.{name} has no policy any more"),
             policy => format!("channels.{name} = {policy}"),
@@ -233,8 +244,11 @@ mod tests {
             new.agent.env.insert("KEY".into(), "hunter2".into());
             new.proxy.expect = "http://u:hunter2@p".into();
             new.agent.command = "claude --token hunter2".into();
+            let route = serde_json::json!({"type": "command", "argv": ["/bin/say", "hunter2"]});
+            new.routes.insert("phone".into(), serde_json::from_value(route).unwrap());
         });
-        assert_eq!(changes.needs_restart.len(), 3);
+        assert_eq!(changes.needs_restart.len(), 4);
+        assert_eq!(changes.needs_restart[3], "routes.phone changed");
         assert!(!format!("{changes:?}").contains("hunter2"), "{changes:?}");
     }
 

@@ -104,7 +104,10 @@ impl Notifier {
     pub async fn try_once(&self, name: &str, notice: &Notice) -> Result<(), RouteError> {
         let (route, places) = self.routes.get(name).ok_or_else(|| RouteError::Unknown {
             name: name.to_owned(),
-            known: self.routes.keys().cloned().collect::<Vec<_>>().join(", "),
+            known: match self.routes.is_empty() {
+                true => "none".to_owned(),
+                false => self.routes.keys().cloned().collect::<Vec<_>>().join(", "),
+            },
         })?;
         let late = |limit: Duration| RouteError::Late { seconds: limit.as_secs() };
         let _place = timeout(PLACE_WITHIN, places.acquire()).await.map_err(|_| late(PLACE_WITHIN))?;

@@ -46,7 +46,7 @@ pub struct Ways {
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
     /// The name is nobody's.
-    #[error("there is no route {name:?}: add [routes.{name}] (there are: {known})")]
+    #[error("there is no route {name:?} (known: {known}): add [routes.{name}] and start the daemon again")]
     Unknown {
         /// As given.
         name: String,

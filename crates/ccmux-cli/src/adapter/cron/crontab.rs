@@ -18,6 +18,8 @@ use super::moment::Moment;
 /// How much of the hash is in an id: enough for any crontab, short enough to be read.
 const HASH_BYTES: usize = 6;
 
+const FORM: &str = "(minute hour day month weekday, as in */5 8-18 * * MON-FRI, or @daily)";
+
 /// A line that can't be kept: where, and why.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
@@ -45,7 +47,8 @@ impl Entry {
         now: Timestamp,
     ) -> Result<Self, String> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let parsed = parser.parse(pattern).map_err(|error| format!("the time {pattern:?}: {error}"))?;
+        let parsed =
+            parser.parse(pattern).map_err(|error| format!("the time {pattern:?}: {error} {FORM}"))?;
         if text.trim().is_empty() {
             return Err(format!("no message behind the time {pattern:?}"));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::database_file::{self, NotMoved};
+use crate::database_file::{self, NotMoved, make_private};
 
 /// A database of at most so many pages (64 MiB) is checked whole when it is opened.
 const CHECKED_PAGES: i64 = 16 * 1024;
@@ -90,7 +90,7 @@ pub enum StoreError {
 /// Opens the file for writing and for reading.
 pub(super) fn connect(path: &Path) -> Result<(Connection, Connection), StoreError> {
     let failed = |what| move |source| StoreError::Sqlite { path: path.to_owned(), what, source };
-    make_private(path)?;
+    make_private(path).map_err(|source| StoreError::Create { path: path.to_owned(), source })?;
     let mut writer = Connection::open(path).map_err(failed("open"))?;
     writer.busy_timeout(Duration::from_secs(5)).map_err(failed("configure"))?;
     if pages(&writer).map_err(failed("configure"))? == 0 {
@@ -123,20 +123,6 @@ fn make_shrinkable(connection: &Connection) -> rusqlite::Result<()> {
         connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM")?;
     }
     Ok(())
-}
-
-/// The database holds conversations: nobody else reads it.
-fn make_private(path: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::OpenOptionsExt;
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags((nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK).bits())
-        .open(path)
-        .map(drop)
-        .map_err(|source| StoreError::Create { path: path.to_owned(), source })
 }
 
 /// A whole check reads the whole file: a big one is only looked at where it is used.
