@@ -13,8 +13,8 @@ pub enum Attempt {
     /// Nothing of it was typed.
     #[default]
     Untyped,
-    /// It was typed, or maybe typed, by a daemon that ended before it saw what came of it: marked as redelivered, but no
-    /// fault of its messages.
+    /// It was typed, or maybe typed, and then the daemon or the agent was ended: marked as redelivered, but no fault of its
+    /// messages.
     Interrupted,
     /// It was typed and failed: marked as redelivered, and counted against its messages.
     Failed,

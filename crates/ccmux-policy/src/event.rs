@@ -143,6 +143,14 @@ pub enum ExitStatus {
     Unknown,
 }
 
+impl ExitStatus {
+    /// Somebody ended it: HUP, INT, KILL or TERM, or its tmux server is gone. A fault of its own ends it by a code, or by
+    /// another signal.
+    pub fn is_from_outside(self) -> bool {
+        matches!(self, Self::Signal(1 | 2 | 9 | 15) | Self::Unknown)
+    }
+}
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]

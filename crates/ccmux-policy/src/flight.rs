@@ -104,7 +104,7 @@ pub struct Flight {
     press_now: bool,
     saw_empty: bool,
     saw_foreign: bool,
-    found: bool,
+    interrupted: bool,
     /// Claude put it into its queue.
     pub(crate) queued: bool,
 }
@@ -127,7 +127,7 @@ impl Flight {
             press_now: false,
             saw_empty: false,
             saw_foreign: false,
-            found: false,
+            interrupted: false,
             queued: false,
         }
     }
@@ -135,7 +135,7 @@ impl Flight {
     /// A batch that an earlier daemon left in flight: the transcript is asked before anything else.
     pub fn found(batch: BatchId, messages: Vec<Message>, now: Mono) -> Self {
         let stage = Stage::Searching { due: now, ordered: false, last: false };
-        Self { stage, found: true, ..Self::begin(batch, messages, now) }
+        Self { stage, interrupted: true, ..Self::begin(batch, messages, now) }
     }
 
     /// Its number.
@@ -147,7 +147,7 @@ impl Flight {
     pub fn attempt(&self, typed: bool) -> Attempt {
         match typed {
             false => Attempt::Untyped,
-            true if self.found => Attempt::Interrupted,
+            true if self.interrupted => Attempt::Interrupted,
             true => Attempt::Failed,
         }
     }
@@ -215,9 +215,11 @@ impl Flight {
         self.outcome = Some(Outcome::Delivered(Proof::Hook, prompt));
     }
 
-    /// The agent that had the text is gone: only the transcript can tell.
-    pub fn agent_exited(&mut self, now: Mono) {
+    /// The agent that had the text is gone: only the transcript can tell. `ended`: by somebody else, so that no message can
+    /// be the reason.
+    pub fn agent_exited(&mut self, ended: bool, now: Mono) {
         self.agent_gone = true;
+        self.interrupted |= ended;
         if !matches!(self.stage, Stage::Pasting | Stage::Entering) {
             self.search_if_gone(now);
         }

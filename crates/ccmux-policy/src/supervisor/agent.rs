@@ -31,7 +31,7 @@ impl Supervisor {
     pub(super) fn agent_missing(&mut self, session: Option<SessionId>, now: Now) {
         self.session = session;
         self.lifecycle.missing(now.mono);
-        self.lose_agent(now);
+        self.lose_agent(true, now);
     }
 
     pub(super) fn agent_started(&mut self, pid: i32, now: Now) {
@@ -80,7 +80,7 @@ impl Supervisor {
         };
         self.tell_exit(format!("the agent (pid {pid}) ended {how}"), exit);
         self.note_vain_resume(status);
-        self.lose_agent(now);
+        self.lose_agent(status.is_from_outside(), now);
     }
 
     /// An agent that kept ending has run for a minute.
@@ -159,11 +159,11 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn lose_agent(&mut self, now: Now) {
+    pub(super) fn lose_agent(&mut self, ended: bool, now: Now) {
         self.evidence = Evidence::default();
         self.box_seen = false;
         for flight in self.flight.iter_mut().chain(&mut self.found) {
-            flight.agent_exited(now.mono);
+            flight.agent_exited(ended, now.mono);
         }
         if let Some(look) = &mut self.pending_look {
             look.outdated = true;
