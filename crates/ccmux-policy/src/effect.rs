@@ -25,15 +25,6 @@ impl Attempt {
     pub fn is_untyped(&self) -> bool {
         *self == Self::Untyped
     }
-
-    /// For the log.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Untyped => "untyped",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
-    }
 }
 
 /// What kind of alert; the words are listed in docs/PROTOCOL.md.

@@ -118,7 +118,7 @@ impl Clerk {
             }
             Effect::RecordRequeued { batch, attempt } => {
                 self.on_the_way.remove(*batch);
-                tracing::info!(event = "batch.requeued", %batch, attempt = attempt.word());
+                tracing::info!(event = "batch.requeued", %batch, ?attempt);
             }
             Effect::RecordFailed { message, reason } => {
                 tracing::warn!(event = "message.failed", %message, %reason);
