@@ -429,16 +429,17 @@ fn a_terminal_that_does_not_answer_is_a_reason_and_no_loss() {
 
 #[test]
 fn an_agent_that_is_gone_or_never_stays_is_a_reason() {
-    let gone = "closed: down: the agent does not run";
-    let degraded = "closed: degraded: the agent keeps ending at once";
+    let gone = "closed: down: the agent ended and is not started again (agent.restart_on_exit = false)\n\
+                opens when  the daemon is restarted, or agent.restart_on_exit is set and `ccmux reload` run\n";
+    let degraded =
+        "closed: degraded: the agent keeps ending at once\nopens when  the agent is started again\n";
     let quick = "[backoff]\ninitial = 0.1\ncap = 0.2\n[agent]\nrestart_on_exit = false\n";
     for (code, why) in [(0, gone), (1, degraded)] {
         let house = House::builder().settings(quick).agent("CCMUX_DEMO_EXIT", code).build();
         house.start();
         house.write("in.t", "say: to nobody\n");
         // One that never stays is in between seen as it starts.
-        let told = format!("{why}\nopens when  the agent is started again\n");
-        house.wait_until(why, || house.why().starts_with(&told));
+        house.wait_until(why, || house.why().starts_with(why));
         assert_eq!(house.status().queue.messages, 1);
     }
 }

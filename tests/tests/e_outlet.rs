@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use ccmux_tests::House;
 use ccmux_tests::patience::at_once;
 use nix::fcntl::OFlag;
-use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::unistd::{Uid, chown};
 use serde_json::Value;
 
@@ -110,7 +110,8 @@ fn e2_what_is_no_fifo_of_ours_is_a_tool_error_with_the_remedy() {
     symlink(path("real"), path("link")).unwrap();
     let mut cases = vec![("file", "a regular file"), ("folder", "a directory"), ("link", "a symbolic link")];
     if Uid::effective().is_root() {
-        mknod(&path("device"), SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(1, 3)).unwrap();
+        let null = fs::metadata("/dev/null").unwrap().rdev() as nix::libc::dev_t;
+        mknod(&path("device"), SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, null).unwrap();
         chown(&house.fifo("out.foreign"), Some(Uid::from_raw(65534)), None).unwrap();
         cases.extend([("device", "device"), ("foreign", "uid 65534")]);
     }

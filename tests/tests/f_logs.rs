@@ -103,7 +103,7 @@ fn no_body_is_in_any_log_and_a_hash_stands_for_it() {
     }
     let of = |event: &str| house.log_events(event);
     let has_hash = |line: &Value| line["body"].as_str().is_some_and(|hash| hash.len() == 8);
-    for event in ["message.accepted", "batch.injected", "turn.published", "answer.sent", "hook.received"] {
+    for event in ["message.accepted", "batch.injected", "turn.published", "answer.written", "hook.received"] {
         assert!(!of(event).is_empty() && of(event).iter().all(has_hash), "{event}: {:?}", of(event));
     }
     let rejected = of("message.rejected");

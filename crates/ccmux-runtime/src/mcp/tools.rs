@@ -88,7 +88,6 @@ impl Tools {
             tracing::info!(event = "answer.not_sent", bytes, body);
             return Err(error.into());
         }
-        tracing::info!(event = "answer.sent", channel, bytes, body);
         Ok(format!("sent to {channel}"))
     }
 

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fifo::{NotOpen, OutFifo};
 use super::{OutletError, OutletSettings, Rules};
+use crate::body::logged;
 use crate::clock::unix_ms;
 use crate::intake::FifoRefused;
 use crate::runtime_dir::FileId;
@@ -146,11 +147,12 @@ impl ChannelWriter {
 
     async fn deliver(&self, letter: Letter, held: &mut Held) {
         let Letter { message, sent_at, mut answer } = letter;
+        let body = logged(&message);
         let message = if self.json { json_line(&message) } else { message + "\n" };
         let bytes = message.len();
         let written = self.write(&message, sent_at, &mut answer, held).await;
         match &written {
-            Ok(()) => tracing::info!(event = "answer.written", channel = %self.channel, bytes),
+            Ok(()) => tracing::info!(event = "answer.written", channel = %self.channel, bytes, body),
             Err(error) => tracing::warn!(event = "answer.refused", channel = %self.channel, bytes, %error),
         }
         let _ = answer.send(written);
