@@ -185,12 +185,14 @@ fn e4_the_token_is_in_no_log_no_argument_and_no_environment() {
         assert!(!process.arguments.contains(&token), "argument of {}", process.program);
         assert!(!process.environment.contains(&token), "environment of {}", process.program);
         assert!(!process.arguments.contains(&session), "argument of {}", process.program);
-        let may_know =
-            ["ccmux-demo-agent", "ccmux-hook", "sh"].iter().any(|name| process.program.ends_with(name));
+        // The agent, and what it starts: its hooks, and the bridge of its tools.
+        let may_know = ["ccmux-demo-agent", "ccmux-hook", "ccmux", "sh"]
+            .iter()
+            .any(|name| process.program.ends_with(&format!("/{name}")));
         assert!(may_know || !process.environment.contains(&session), "environment of {}", process.program);
     }
-    // The token is kept, and given to Claude by a file; the session's is kept.
-    assert_eq!(files_with(&house.path(""), &token), ["claude-mcp.json", "mcp.token"]);
+    // Both are kept; an entry by stdio needs no token.
+    assert_eq!(files_with(&house.path(""), &token), ["mcp.token"]);
     assert_eq!(files_with(&house.path(""), &session), ["hook.env", "session.token"]);
 }
 
