@@ -22,6 +22,9 @@ use super::disk::Disk;
 use super::strokes::Faults;
 
 const PROGRAMS: [&str; 4] = ["ccmuxd", "ccmux", "ccmux-hook", "ccmux-demo-agent"];
+/// How often the daemon's size is looked at, and how long apart, until the least counts.
+const SAMPLES: u32 = 30;
+const BETWEEN_SAMPLES: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The daemon's log is kept in two files of that size.
 const LOG_BYTES: u64 = 8 << 20;
@@ -210,7 +213,16 @@ impl Stage {
         kill(Pid::from_raw(server), Signal::SIGKILL).is_ok()
     }
 
-    pub fn daemon_size(&self) -> Size {
+    /// The least of some seconds: a tmux command that runs just now, or a database that is being read, is no leak.
+    pub fn settled_size(&self) -> Size {
+        let sizes = (0..SAMPLES).map(|_| {
+            thread::sleep(BETWEEN_SAMPLES);
+            self.daemon_size()
+        });
+        sizes.min_by_key(|size| size.descriptors).unwrap_or_else(|| self.daemon_size())
+    }
+
+    fn daemon_size(&self) -> Size {
         let proc = PathBuf::from(format!("/proc/{}", self.daemon_pid()));
         let descriptors = fs::read_dir(proc.join("fd")).map_or(0, Iterator::count);
         let status = fs::read_to_string(proc.join("status")).unwrap_or_default();

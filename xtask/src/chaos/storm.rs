@@ -98,7 +98,7 @@ impl<'a> Storm<'a> {
             "nothing was delivered\n{}",
             stage.picture()
         );
-        let record = Record { at_start: stage.daemon_size(), starts: 1, ..Record::default() };
+        let record = Record { at_start: stage.settled_size(), starts: 1, ..Record::default() };
         Ok(Self {
             stage,
             weather,
@@ -274,7 +274,7 @@ impl<'a> Storm<'a> {
             thread::sleep(LOOK_EVERY);
         }
         self.record.calm_took = began.elapsed();
-        self.record.at_end = self.stage.daemon_size();
+        self.record.at_end = self.stage.settled_size();
         if !quiet.is_all_over(Instant::now()) {
             let (limit, picture) = (self.weather.calm.as_secs(), self.stage.picture());
             self.findings
