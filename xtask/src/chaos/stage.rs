@@ -23,7 +23,7 @@ use super::strokes::Faults;
 
 const PROGRAMS: [&str; 4] = ["ccmuxd", "ccmux", "ccmux-hook", "ccmux-demo-agent"];
 /// How often the daemon's size is looked at, and how long apart, until the least counts.
-const SAMPLES: u32 = 30;
+const SAMPLES: u32 = 100;
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The daemon's log is kept in two files of that size.
@@ -213,7 +213,7 @@ impl Stage {
         kill(Pid::from_raw(server), Signal::SIGKILL).is_ok()
     }
 
-    /// The least of some seconds: a tmux command that runs just now, or a database that is being read, is no leak.
+    /// The least of ten seconds: a tmux command that runs just now, or a subscriber that is let go, is no leak.
     pub fn settled_size(&self) -> Size {
         let sizes = (0..SAMPLES).map(|_| {
             thread::sleep(BETWEEN_SAMPLES);
