@@ -54,6 +54,15 @@ pub fn or_skip() -> Option<PathBuf> {
     }
 }
 
+/// A house with the real Claude, ready, under these settings.
+pub fn ready(settings: &str) -> Option<House> {
+    let house = House::with_claude(&or_skip()?);
+    house.write_settings(settings);
+    house.start();
+    house.wait_ready();
+    Some(house)
+}
+
 fn install(into: &Path) -> Result<(), String> {
     // Beside its place and renamed: two tests may want it at once.
     let beside = into.with_extension(format!("new-{}", std::process::id()));

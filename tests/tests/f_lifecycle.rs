@@ -41,6 +41,7 @@ fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
         arguments(new).windows(2).any(|pair| pair == ["--resume".to_owned(), session.to_string()])
     });
     house.wait_ready();
+    assert_eq!(house.status().agent.last_exit.as_deref(), Some("by signal 9"));
     drop(human);
     assert_eq!(house.status().agent.restarts, 1);
     house.send("answered", "say: after the crash");

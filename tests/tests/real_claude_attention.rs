@@ -12,14 +12,6 @@ use serde_json::Value;
 const SETTINGS: &str = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
                         [attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 4\ncooldown = 0\n";
 
-fn ready() -> Option<House> {
-    let house = House::with_claude(&claude::or_skip()?);
-    house.write_settings(SETTINGS);
-    house.start();
-    house.wait_ready();
-    Some(house)
-}
-
 fn notices(house: &House) -> Vec<Value> {
     let text = fs::read_to_string(house.home().join("notices")).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -39,7 +31,7 @@ fn wait_for(house: &House, count: usize) -> Vec<Value> {
 /// Acceptance G1.
 #[test]
 fn g1_one_reminder_a_silence_none_before_it_and_again_after_the_next_turn() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready(SETTINGS) else { return };
     house.write("in.t", "say: first answer\n");
     let told = wait_for(&house, 1);
     assert_eq!(told[0]["title"], "Claude Code - User Input Needed");
@@ -64,7 +56,7 @@ fn g1_one_reminder_a_silence_none_before_it_and_again_after_the_next_turn() {
 
 #[test]
 fn nobody_is_waited_for_while_a_background_task_runs() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready(SETTINGS) else { return };
     house.write("in.t", "task: say: sub-agent says hi\n");
     let told = wait_for(&house, 1);
     assert!(told[0]["body"].as_str().unwrap().contains("task: say: sub-agent says hi"), "{told:?}");
@@ -75,7 +67,7 @@ fn nobody_is_waited_for_while_a_background_task_runs() {
 
 #[test]
 fn a_question_is_told_while_it_is_open_and_forgotten_when_it_is_answered() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready(SETTINGS) else { return };
     house.write("in.t", "ask: Which colour?\n");
     let told = wait_for(&house, 1);
     assert_eq!(

@@ -15,14 +15,6 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// A house with the real Claude, ready.
-fn ready() -> Option<House> {
-    let house = House::with_claude(&claude::or_skip()?);
-    house.start();
-    house.wait_ready();
-    Some(house)
-}
-
 /// What the model got, message by message, once it is `count`: a receipt comes before Claude asks its model.
 fn model_messages(house: &House, count: usize) -> Vec<(String, String)> {
     house.wait_for(&format!("{count} messages at the model"), || {
@@ -45,7 +37,7 @@ fn a_thousand_messages_in_bursts_arrive_once_and_in_order_all_with_receipts() {
     const WRITERS: usize = 8;
     const BURSTS: usize = 5;
     const EACH: usize = 25;
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -95,7 +87,7 @@ fn messages_written_from_0_to_10_s_after_the_start_all_arrive() {
 /// Acceptance C2.
 #[test]
 fn messages_of_three_channels_that_wait_become_one_prompt_in_order() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     house.write("in.first", "slow: 6\n");
     house.wait_for_screen("word2");
     let waiting = [("c", "say: one"), ("a", "two"), ("b", "say: three")];
@@ -141,7 +133,7 @@ fn conversation(house: &House) -> Vec<String> {
 /// Acceptance A3. Killed while Claude is idle, and at moments of a batch.
 #[test]
 fn a_killed_daemon_adopts_claude_and_neither_loses_nor_doubles_a_message() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let agent = house.agent_pid();
     house.send("answered", "say: before");
     house.wait_ready();
@@ -188,7 +180,7 @@ fn count() -> usize {
 /// Single messages to an idle Claude, one after the other. Prints the figures of docs/OPERATIONS.md.
 #[test]
 fn a_message_to_an_idle_claude_gets_its_receipt_within_a_moment() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let mut fifo = house.open_fifo("in.t");
     let written: Vec<SystemTime> = (0..count())
         .map(|n| {

@@ -9,15 +9,6 @@ use ccmux_tests::doors::{kinds_of, text_of};
 use ccmux_tests::house::House;
 use ccmux_wire::status::StateWord;
 
-/// A house with the real Claude, ready.
-fn ready(settings: &str) -> Option<House> {
-    let house = House::with_claude(&claude::or_skip()?);
-    house.write_settings(settings);
-    house.start();
-    house.wait_ready();
-    Some(house)
-}
-
 /// The prompt that came to the model for the latest message, without its head.
 fn model_body(house: &House, before: usize) -> String {
     let prompt = house.wait_for("the prompt at the model", || house.model_prompts().get(before).cloned());
@@ -95,7 +86,7 @@ fn awkward() -> Vec<(String, String)> {
 /// Acceptance C1. Field faults 3, 4, 5, 6, 11.
 #[test]
 fn c1_awkward_texts_arrive_exactly_in_one_prompt_and_never_act() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     let agent = house.agent_pid();
     for (n, (sent, arrives)) in awkward().into_iter().enumerate() {
         let receipt = house.send("answered", &sent);
@@ -110,7 +101,7 @@ fn c1_awkward_texts_arrive_exactly_in_one_prompt_and_never_act() {
 /// Acceptance C5.
 #[test]
 fn c5_a_draft_is_held_and_with_max_hold_it_is_put_away_and_comes_back() {
-    let Some(house) = ready("[draft]\nmax_hold = 3\n") else { return };
+    let Some(house) = claude::ready("[draft]\nmax_hold = 3\n") else { return };
     house.send_keys(&["-l", "my half typed draft"]);
     house.wait_for_screen("my half typed draft");
     let began = Instant::now();
@@ -130,7 +121,7 @@ fn c5_a_draft_is_held_and_with_max_hold_it_is_put_away_and_comes_back() {
 /// Acceptance C5. Field fault 12.
 #[test]
 fn c5_f12_a_stash_of_the_human_is_never_overwritten() {
-    let Some(house) = ready("[draft]\nmax_hold = 2\n") else { return };
+    let Some(house) = claude::ready("[draft]\nmax_hold = 2\n") else { return };
     house.send_keys(&["-l", "stashed by me"]);
     house.wait_for_screen("stashed by me");
     house.send_keys(&["C-s"]);
@@ -149,7 +140,7 @@ fn c5_f12_a_stash_of_the_human_is_never_overwritten() {
 /// Acceptance C6.
 #[test]
 fn c6_no_dialog_is_ever_typed_into_and_why_names_it() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     house.send("delivered", "ask: Which one?");
     house.wait_for_screen("Alpha");
     let mut waiting = house.send_in_background(&["send", "--wait", "delivered", "say: not into the dialog"]);
@@ -194,7 +185,7 @@ fn c6_f27_a_trust_dialog_gets_no_key_and_is_named() {
 /// Acceptance D2.
 #[test]
 fn d2_turns_of_every_shape_come_out_whole() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     let reader = house.subscribe();
     house.send("answered", "full: echo hi");
     let turn = reader.wait_for_turns(1).remove(0);
@@ -224,7 +215,7 @@ fn d2_turns_of_every_shape_come_out_whole() {
 /// Acceptance D4. Field fault 24.
 #[test]
 fn d4_f24_a_second_claude_is_never_heard_on_the_socket() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     let reader = house.subscribe();
     let claude = claude::installed().unwrap();
     let mut foreign = house.command(&claude);
@@ -245,7 +236,7 @@ fn d4_f24_a_second_claude_is_never_heard_on_the_socket() {
 /// Acceptance F1.
 #[test]
 fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     house.send("answered", "say: remember me");
     let (pane, before) = (house.pane("#{pane_id}"), house.agent_pid());
     let human = house.human();
@@ -264,7 +255,7 @@ fn f1_a_killed_agent_is_back_in_its_pane_with_its_conversation() {
 /// Acceptance F3.
 #[test]
 fn f3_a_killed_tmux_server_is_back_with_session_and_conversation() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     house.send("answered", "say: remember me");
     let killed = house.tmux_command().arg("kill-server").status().unwrap();
     assert!(killed.success());

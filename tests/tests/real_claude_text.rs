@@ -6,14 +6,6 @@
 use ccmux_tests::agent::{framed, messages};
 use ccmux_tests::{House, claude};
 
-/// A house with the real Claude, ready; its screen 170 columns wide.
-fn ready() -> Option<House> {
-    let house = House::with_claude(&claude::or_skip()?);
-    house.start();
-    house.wait_ready();
-    Some(house)
-}
-
 /// Sends each text as a prompt of its own, and sees that it came to the model as the inbox holds it, with one Enter.
 fn arrive_as_typed(house: &House, texts: &[String]) {
     for (n, text) in texts.iter().enumerate() {
@@ -61,7 +53,7 @@ fn unicode() -> impl Iterator<Item = char> {
 /// prompts of 30 KB with one Enter each.
 #[test]
 fn all_of_unicode_arrives_as_it_was_typed() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     arrive_as_typed(&house, &paragraphs(unicode().map(|c| format!("a{c}b")), 30_000));
 }
 
@@ -69,7 +61,7 @@ fn all_of_unicode_arrives_as_it_was_typed() {
 /// sanitiser keeps, Claude keeps.
 #[test]
 fn what_joins_stays_where_it_was_typed() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let cells = unicode().step_by(5).flat_map(|c| {
         [
             format!("{c}\u{200d}{c}"),
@@ -84,7 +76,7 @@ fn what_joins_stays_where_it_was_typed() {
 /// Field fault 11. Acceptance C1. The 4,195 characters that Claude removes and asks for a second Enter: it never sees one.
 #[test]
 fn no_invisible_character_costs_a_second_enter() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let all = INVISIBLE.into_iter().flatten();
     let text: String = all.clone().map(|c| format!("a{c}b ")).collect();
     let texts = [text, all.map(|c| format!("{c}{c} ")).collect::<String>() + "x"];
@@ -128,7 +120,7 @@ fn sized(bytes: usize) -> String {
 /// Field fault 3. Acceptance C1. From 1 B to the limit of 256 KiB, around the limit of a paste and of a shell's argument.
 #[test]
 fn every_size_arrives_whole_in_one_prompt() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let sizes = [1, 2, 779, 780, 781, 800, 801, 5_000, 16_300, 16_400, 32_768, 100_000, 256 * 1024 - 1];
     for (n, size) in sizes.into_iter().enumerate() {
         house.write("in.t", sized(size));
@@ -143,7 +135,7 @@ fn every_size_arrives_whole_in_one_prompt() {
 /// Field fault 11. Acceptance C1. From 1 line to 2,000, around the height of the screen: the box scrolls.
 #[test]
 fn every_height_is_submitted() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let heights = [1, 2, 3, 4, 19, 20, 44, 48, 60, 200, 2000];
     let texts = heights.map(|lines| {
         (1..lines).map(|line| format!("line {line} of {lines}\n")).collect::<String>() + "the last"
@@ -173,7 +165,7 @@ fn arrive_as(house: &House, cases: &[(String, String)]) {
 /// Field fault 4. Acceptance C1. Every C0 and C1 byte but NUL, DEL, and every CSI: 65 and 63 messages.
 #[test]
 fn no_control_character_and_no_sequence_is_a_key() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let agent = house.agent_pid();
     let controls = ('\u{1}'..'\u{20}').chain('\u{7f}'..'\u{a0}').map(|c| {
         let left = match c {
@@ -194,7 +186,7 @@ fn no_control_character_and_no_sequence_is_a_key() {
 /// as its first line and as a later one, behind every kind of newline.
 #[test]
 fn no_line_of_a_message_commands_or_forges() {
-    let Some(house) = ready() else { return };
+    let Some(house) = claude::ready("") else { return };
     let agent = house.agent_pid();
     let lines = [
         "!touch HACKED",

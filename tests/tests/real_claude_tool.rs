@@ -19,15 +19,6 @@ fn entry(word: &str) -> String {
     format!("[mcp]\nentry = \"{word}\"\n")
 }
 
-/// A house with the real Claude, ready.
-fn ready(settings: &str) -> Option<House> {
-    let house = House::with_claude(&claude::or_skip()?);
-    house.write_settings(settings);
-    house.start();
-    house.wait_ready();
-    Some(house)
-}
-
 /// One call, and an error.
 fn answers(house: &House) {
     let got = house.adapter("test");
@@ -46,7 +37,7 @@ fn answers(house: &House) {
 /// Acceptance E1.
 #[test]
 fn e1_the_real_claude_answers_over_stdio() {
-    let Some(house) = ready(&(entry("stdio") + "[log]\nlevel = \"debug\"\n")) else { return };
+    let Some(house) = claude::ready(&(entry("stdio") + "[log]\nlevel = \"debug\"\n")) else { return };
     answers(&house);
     house.wait_until("calls of the own session", || {
         let calls = house.log_events("tool.called");
@@ -57,7 +48,7 @@ fn e1_the_real_claude_answers_over_stdio() {
 /// Acceptance E1.
 #[test]
 fn e1_the_real_claude_answers_over_streamable_http() {
-    if let Some(house) = ready(&entry("http")) {
+    if let Some(house) = claude::ready(&entry("http")) {
         answers(&house);
     }
 }
@@ -65,7 +56,7 @@ fn e1_the_real_claude_answers_over_streamable_http() {
 /// Acceptance E1.
 #[test]
 fn e1_the_real_claude_answers_over_server_sent_events() {
-    if let Some(house) = ready(&entry("sse")) {
+    if let Some(house) = claude::ready(&entry("sse")) {
         answers(&house);
     }
 }
@@ -105,7 +96,7 @@ fn e5_f34_over_streamable_http_it_is_there_too() {
 }
 
 fn outlives_the_daemon(settings: &str) {
-    let Some(house) = ready(settings) else { return };
+    let Some(house) = claude::ready(settings) else { return };
     let got = house.adapter("test");
     house.write("in.t", "mcp: test one\n");
     house.wait_for_lines(&got, 1);
@@ -123,7 +114,7 @@ fn outlives_the_daemon(settings: &str) {
 /// Acceptance E5. Field fault 34.
 #[test]
 fn e5_f34_a_call_while_the_daemon_is_away_waits_for_it() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     let got = house.adapter("test");
     let turns = house.subscribe();
     house.write("in.t", "mcp: test one\n");
@@ -142,7 +133,7 @@ fn e5_f34_a_call_while_the_daemon_is_away_waits_for_it() {
 /// Acceptance E5. Field fault 34.
 #[test]
 fn e5_f34_claude_may_be_there_before_the_daemon() {
-    let Some(house) = ready("") else { return };
+    let Some(house) = claude::ready("") else { return };
     let got = house.adapter("test");
     house.kill9();
     let pane = house.another_agent(true);

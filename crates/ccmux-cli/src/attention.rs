@@ -10,7 +10,7 @@ use ccmux_wire::control::Request;
 use crate::arguments::{AttentionOptions, MuteOptions, NotifyOptions};
 use crate::client::{Answer, Client};
 use crate::failure::Failure;
-use crate::paper::{ago, harmless, span};
+use crate::paper::{ago, harmless, ms_since, span};
 
 /// A watched list is answered after a minute at the latest.
 const WATCH_LIMIT: Duration = Duration::from_secs(75);
@@ -25,7 +25,7 @@ pub fn run(dir: &Path, options: &AttentionOptions) -> Result<(), Failure> {
         let mut client = Client::connect(dir)?;
         client.send(Request::Attention { unlike: Some(shown.clone()) })?;
         let answer = client.answer(Some(WATCH_LIMIT))?;
-        let same = answer.reply.attention.as_deref().is_some_and(|now| timeless(now) == timeless(&shown));
+        let same = answer.reply.attention.as_deref().is_some_and(|now| now.timeless() == shown.timeless());
         if !same {
             shown = show(answer, options.json)?;
         }
@@ -87,15 +87,4 @@ fn row(item: &WaitingItem) -> String {
 fn standing_of(answer: &Answer) -> Result<Standing, Failure> {
     let standing = answer.reply.attention.as_deref().cloned();
     standing.ok_or_else(|| Failure::of_nonsense("it does not say what waits"))
-}
-
-fn timeless(standing: &Standing) -> Standing {
-    let mut standing = standing.clone();
-    standing.items.iter_mut().for_each(|item| item.next_in_ms = None);
-    standing
-}
-
-fn ms_since(unix_ms: i64) -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX).saturating_sub(unix_ms)
 }

@@ -74,9 +74,13 @@ pub fn time_of_day(unix_s: i64) -> String {
 
 /// How long ago a Unix millisecond was.
 pub fn ago(unix_ms: i64) -> String {
+    span(ms_since(unix_ms).max(0) / 1000)
+}
+
+/// Milliseconds since a Unix millisecond.
+pub fn ms_since(unix_ms: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
-    span(now.saturating_sub(unix_ms).max(0) / 1000)
+    i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(unix_ms)
 }
 
 /// Seconds in words, two units at most.

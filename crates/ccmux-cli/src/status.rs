@@ -67,7 +67,9 @@ fn ink_of(state: StateWord) -> Ink {
 fn agent_in_words(agent: &AgentStatus) -> String {
     let pid = agent.pid.map_or_else(|| "not running".to_owned(), |pid| format!("pid {pid}"));
     let version = agent.version.as_ref().map_or_else(String::new, |version| format!("version {version}, "));
-    format!("{version}{pid}, started again {} times", agent.restarts)
+    let last =
+        agent.last_exit.as_ref().map_or_else(String::new, |how| format!(", ended {how} the last time"));
+    format!("{version}{pid}, started again {} times{last}", agent.restarts)
 }
 
 fn queue_in_words(queue: QueueStatus) -> String {

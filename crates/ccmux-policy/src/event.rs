@@ -144,10 +144,19 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Somebody ended it: HUP, INT, KILL or TERM, or its tmux server is gone. A fault of its own ends it by a code, or by
-    /// another signal.
+    /// Somebody ended it: HUP, INT, KILL or TERM, or its tmux server is gone; Claude Code catches HUP, INT and TERM, and ends
+    /// with 128 and their number. A fault of its own ends it by another code, or another signal.
     pub fn is_from_outside(self) -> bool {
-        matches!(self, Self::Signal(1 | 2 | 9 | 15) | Self::Unknown)
+        matches!(self, Self::Signal(1 | 2 | 9 | 15) | Self::Code(129 | 130 | 143) | Self::Unknown)
+    }
+
+    /// For people: the process ended ...
+    pub fn words(self) -> String {
+        match self {
+            Self::Code(code) => format!("with code {code}"),
+            Self::Signal(signal) => format!("by signal {signal}"),
+            Self::Unknown => "in an unknown way".to_owned(),
+        }
     }
 }
 

@@ -5,11 +5,10 @@
 
 use ccmux_policy::{Effect, Event, PolicyStatus, Supervisor};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::attention::Ears;
-use crate::clock::Clock;
+use crate::clock::{Clock, until};
 use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::systemd::Watchdog;
@@ -150,13 +149,6 @@ fn gate_kind(gate: &str) -> String {
 
 fn gate_event(gate: &str) -> &'static str {
     if gate == "open" { "gate.open" } else { "gate.closed" }
-}
-
-async fn until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,15 @@ pub struct Standing {
     pub mutes: Vec<MutedUntil>,
 }
 
+impl Standing {
+    /// Without what changes by itself.
+    pub fn timeless(&self) -> Self {
+        let mut standing = self.clone();
+        standing.items.iter_mut().for_each(|item| item.next_in_ms = None);
+        standing
+    }
+}
+
 /// Something that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingItem {

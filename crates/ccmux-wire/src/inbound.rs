@@ -319,7 +319,7 @@ pub enum Parsed {
 
 /// [`parse_as`] in the format of a channel without a policy.
 pub fn parse(frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
-    parse_as(Format::Auto, frame, source, now_unix_ms)
+    parse_as(Format::Auto, &frame, source, now_unix_ms)
 }
 
 /// Reads one frame that came in on the FIFO of `source`, whose format is known.
@@ -335,18 +335,18 @@ pub fn parse(frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
 /// let Parsed::Message(message) = parse(Frame::Line(line.to_vec()), &source, 0) else { panic!() };
 /// assert_eq!((message.shown.as_str(), message.content.as_str()), ("telegram/bob", "hi"));
 /// ```
-pub fn parse_as(format: Format, frame: Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
+pub fn parse_as(format: Format, frame: &Frame, source: &ChannelName, now_unix_ms: i64) -> Parsed {
     let (bytes, is_line) = match frame {
         Frame::TooLong { bytes } => {
             return Parsed::Rejected {
                 reason: format!("{bytes} bytes are more than a message may have"),
-                bytes,
+                bytes: *bytes,
             };
         }
         Frame::Line(bytes) => (bytes, true),
         Frame::Block(bytes) => (bytes, false),
     };
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(bytes);
     if text.trim().is_empty() {
         return Parsed::Ignored;
     }

@@ -67,16 +67,6 @@ impl Paths {
         };
         Ok(Self { runtime_dir, state_dir })
     }
-
-    /// Subscribers connect here.
-    pub fn output_socket(&self) -> PathBuf {
-        self.runtime_dir.join("output.sock")
-    }
-
-    /// Clients and hooks connect here.
-    pub fn control_socket(&self) -> PathBuf {
-        self.runtime_dir.join("control.sock")
-    }
 }
 
 fn environment(name: &str) -> Option<OsString> {

@@ -61,6 +61,9 @@ pub struct AgentStatus {
     pub version: Option<String>,
     /// How often it was started again.
     pub restarts: u32,
+    /// How it ended the last time since the daemon was started: `with code 1`, `by signal 9`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_exit: Option<String>,
 }
 
 /// What waits in the inbox.

@@ -73,12 +73,8 @@ impl Supervisor {
         let Some(exit) = self.lifecycle.exited(pid, status, &self.settings, now.mono) else {
             return;
         };
-        let how = match status {
-            ExitStatus::Code(code) => format!("with code {code}"),
-            ExitStatus::Signal(signal) => format!("by signal {signal}"),
-            ExitStatus::Unknown => "in an unknown way".to_owned(),
-        };
-        self.tell_exit(format!("the agent (pid {pid}) ended {how}"), exit);
+        self.last_exit = Some(status);
+        self.tell_exit(format!("the agent (pid {pid}) ended {}", status.words()), exit);
         self.note_vain_resume(status);
         self.lose_agent(status.is_from_outside(), now);
     }

@@ -60,10 +60,6 @@ impl Supervisor {
         self.note_failure(failure, &[], now);
     }
 
-    pub(super) fn hold_found(&mut self, held: Held, now: Now) {
-        self.hold.found(held, now);
-    }
-
     /// A turn ended well, or somebody did what was needed.
     pub(super) fn lift_hold(&mut self, why: &str) {
         let Some(was_told) = self.hold.lift() else { return };

@@ -123,10 +123,8 @@ impl Supervisor {
             "question" | "elicitation" => (AlertKind::Question, ""),
             _ => (AlertKind::StartDialog, " at its start"),
         };
-        let remedy = remedy(which);
-        let what =
-            format!("Claude waits{when} for an answer ({which}), and gets no key from ccmux: {remedy}");
-        self.alert(kind, what);
+        let waits = format!("Claude waits{when} for an answer ({which}), and gets no key from ccmux");
+        self.alert(kind, format!("{waits}: {}", remedy(which)));
     }
 
     fn note_dispute(&mut self, now: Now) {

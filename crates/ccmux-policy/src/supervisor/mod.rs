@@ -27,7 +27,7 @@ use ccmux_wire::id::{BatchId, MessageId, PromptId, SessionId};
 use ccmux_wire::status::StateWord;
 
 use crate::effect::{AlertKind, Effect};
-use crate::event::{Event, Message};
+use crate::event::{Event, ExitStatus, Message};
 use crate::evidence::Evidence;
 use crate::flight::Flight;
 use crate::gate::Reason;
@@ -65,6 +65,7 @@ pub struct Supervisor {
     queue: Queue,
     flight: Option<Flight>,
     found: VecDeque<Flight>,
+    last_exit: Option<ExitStatus>,
     next_batch: BatchId,
     looks_ordered: u64,
     times_asked: u64,
@@ -112,6 +113,7 @@ impl Supervisor {
             queue: Queue::default(),
             flight: None,
             found: VecDeque::new(),
+            last_exit: None,
             next_batch: BatchId(1),
             looks_ordered: 0,
             times_asked: 0,
@@ -155,7 +157,7 @@ impl Supervisor {
             Event::AgentStartFailed { reason } => self.agent_start_failed(&reason, now),
             Event::AgentExited { pid, status } => self.agent_exited(pid, status, now),
             Event::AgentMeasured { pid, bytes } => self.agent_measured(pid, bytes),
-            Event::HoldFound { held } => self.hold_found(held, now),
+            Event::HoldFound { held } => self.hold.found(held, now),
             Event::FailureRead { session, prompt, error, resets_at } => {
                 let failure = Failure { prompt: prompt.as_ref(), error: &error, resets_at, is_read: true };
                 self.failure_read(&session, failure, now);

@@ -4,6 +4,7 @@ use ccmux_wire::id::{BatchId, SessionId};
 use ccmux_wire::status::StateWord;
 
 use super::{Supervisor, earlier};
+use crate::event::ExitStatus;
 use crate::evidence::Activity;
 use crate::flight::Flight;
 use crate::gate::{Gate, Reason};
@@ -33,6 +34,8 @@ pub struct PolicyStatus {
     pub pid: Option<i32>,
     /// How often it was started again.
     pub restarts: u32,
+    /// How the one before it ended, if this daemon saw it.
+    pub last_exit: Option<ExitStatus>,
     /// Messages that wait or are on their way.
     pub messages: u64,
     /// Their bytes.
@@ -106,6 +109,7 @@ impl Supervisor {
             session: self.session.clone(),
             pid: self.lifecycle.pid(),
             restarts: self.lifecycle.restarts(),
+            last_exit: self.last_exit,
             messages: self.queue.messages() + count,
             bytes: self.queue.bytes() + bytes,
             asked: self.times_asked,

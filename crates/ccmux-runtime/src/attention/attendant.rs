@@ -14,7 +14,7 @@ use ccmux_wire::attention::{MutedUntil, Standing, WaitingItem};
 use ccmux_wire::id::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,7 +22,7 @@ use super::book::{Book, Kept, Page};
 use super::fact::Fact;
 use super::words::Text;
 use super::{Ears, Heard};
-use crate::clock::Clock;
+use crate::clock::{Clock, until};
 use crate::notify::{Notice, Notifier};
 use crate::terminal::Terminal;
 use crate::workers::starter::AgentNow;
@@ -476,11 +476,4 @@ async fn cross_out(book: Arc<Mutex<Book>>, letter: i64) {
 async fn is_open(mut file: watch::Receiver<FileState>) -> bool {
     let open = file.wait_for(|state| matches!(state, FileState::Waiting(_) | FileState::Absent));
     timeout(FILE_FOLLOWS_WITHIN, open).await.is_ok()
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }

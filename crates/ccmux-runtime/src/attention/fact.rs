@@ -115,7 +115,7 @@ fn count(payload: &Value, key: &str) -> usize {
 fn fingerprint(payload: &Value, keys: &[&str]) -> String {
     let mut hasher = DefaultHasher::new();
     for key in keys {
-        payload.get(key).map(Value::to_string).hash(&mut hasher);
+        payload.get(key).hash(&mut hasher);
     }
     format!("{:016x}", hasher.finish())
 }

@@ -53,7 +53,7 @@ impl AttentionDesk {
             let Some(standing) = self.ask().await else {
                 return Reply::refused(ErrorCode::Internal, "the daemon is stopping");
             };
-            let is_new = unlike.as_ref().is_none_or(|known| timeless(known) != timeless(&standing));
+            let is_new = unlike.as_ref().is_none_or(|known| known.timeless() != standing.timeless());
             if is_new || !matches!(timeout_at(deadline, changed.changed()).await, Ok(Ok(()))) {
                 return Reply { attention: Some(Box::new(standing)), ..Reply::ok() };
             }
@@ -98,11 +98,4 @@ impl AttentionDesk {
             Err(error) => Reply::refused(ErrorCode::Rejected, format!("{route}: {error}")),
         }
     }
-}
-
-/// Without what changes by itself.
-fn timeless(standing: &Standing) -> Standing {
-    let mut standing = standing.clone();
-    standing.items.iter_mut().for_each(|item| item.next_in_ms = None);
-    standing
 }

@@ -48,7 +48,7 @@ fn key_of(frame: &HookFrame, origin: Origin) -> Option<u64> {
     is_numbered.then(|| {
         let mut hasher = DefaultHasher::new();
         (&frame.event, frame.claude_pid, origin == Origin::Own).hash(&mut hasher);
-        frame.payload.to_string().hash(&mut hasher);
+        frame.payload.hash(&mut hasher);
         hasher.finish()
     })
 }

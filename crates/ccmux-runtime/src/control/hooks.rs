@@ -35,13 +35,18 @@ pub struct HookFront {
 }
 
 impl HookFront {
+    /// Whether a frame came already; told before anybody acts on it.
+    pub fn came_already(&self, frame: &HookFrame, origin: Origin) -> bool {
+        let double = self.doubles.is_one(frame, origin, Instant::now());
+        if double {
+            tracing::debug!(event = "hook.doubled", hook = %frame.event, ?origin);
+        }
+        double
+    }
+
     /// The event that a frame stands for; `None`: nothing that ccmux acts on.
     pub fn event_of(&self, frame: &HookFrame, origin: Origin) -> Option<Event> {
         let session = session_of(&frame.payload)?;
-        if self.doubles.is_one(frame, origin, Instant::now()) {
-            tracing::debug!(event = "hook.doubled", hook = %frame.event, ?origin);
-            return None;
-        }
         if origin == Origin::Own {
             self.note(&session, frame);
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccmux_policy::event::ExitStatus;
 use ccmux_policy::{Event, PolicyStatus};
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::control::{BroadcastRequest, ErrorCode, Reply, SendRequest};
@@ -168,6 +169,7 @@ impl<T: Terminal> Answers<T> {
                 pid: policy.pid,
                 version: agent.and_then(|agent| agent.version),
                 restarts: policy.restarts,
+                last_exit: policy.last_exit.map(ExitStatus::words),
             },
             queue: self.inbox.queue(),
             channels: self.channels.subscribe().borrow().clone(),

@@ -241,8 +241,12 @@ impl<T: Terminal> Desk<T> {
         let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
         self.metrics.hooked(&frame.event);
         note_hook(frame, &principal);
-        self.attention.hook(frame, principal.origin(), &self.hooks);
-        if let Some(event) = self.hooks.event_of(frame, principal.origin())
+        let origin = principal.origin();
+        if self.hooks.came_already(frame, origin) {
+            return HookReply::ok();
+        }
+        self.attention.hook(frame, origin, &self.hooks);
+        if let Some(event) = self.hooks.event_of(frame, origin)
             && timeout(HOOK_WITHIN, self.events.send(event)).await.is_err()
         {
             tracing::error!(event = "hook.dropped", hook = %frame.event);

@@ -71,7 +71,7 @@ impl House {
             since: 0,
             reason: String::new(),
             session: None,
-            agent: AgentStatus { pid: Some(3), version: None, restarts: 0 },
+            agent: AgentStatus { pid: Some(3), version: None, restarts: 0, last_exit: None },
             queue: QueueStatus::default(),
             channels: Vec::new(),
             refused_files: Vec::new(),

@@ -142,12 +142,12 @@ impl Writer {
         frame: Frame,
         into: &mut Ingested,
     ) -> Result<(), InboxError> {
-        let (bytes, body) = (frame_bytes(&frame), frame.clone());
+        let bytes = frame_bytes(&frame);
         let format = self.settings.channels.format(channel);
-        match inbound::parse_as(format, frame, channel, unix_ms()) {
+        match inbound::parse_as(format, &frame, channel, unix_ms()) {
             Parsed::Ignored => Ok(()),
             Parsed::Rejected { reason, bytes } => {
-                reject(channel, reason, (bytes, frame_body(&body)), into);
+                reject(channel, reason, (bytes, frame_body(&frame)), into);
                 Ok(())
             }
             Parsed::Message(message) => self.take_message(channel, &heed_warnings(message), bytes, into),

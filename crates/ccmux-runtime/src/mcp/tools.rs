@@ -82,10 +82,9 @@ impl Tools {
         };
         let channel = text("channel", "\"telegram\"")?;
         let message = text("message", "\"Done.\"")?;
-        let (bytes, body) = (message.len(), logged(&message));
-        if let Err(error) = self.outlets.send(&channel, message).await {
+        if let Err(error) = self.outlets.send(&channel, message.clone()).await {
             // Neither the name nor the sentence: Claude may have written anything in the channel's place.
-            tracing::info!(event = "answer.not_sent", bytes, body);
+            tracing::info!(event = "answer.not_sent", bytes = message.len(), body = logged(&message));
             return Err(error.into());
         }
         Ok(format!("sent to {channel}"))

@@ -41,7 +41,7 @@ const FURTHER: &str = "(other)";
 pub struct Metrics(Arc<Mutex<Counts>>);
 
 /// Counts by a name that others choose.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct ByName(BTreeMap<String, u64>);
 
 impl ByName {
@@ -52,7 +52,7 @@ impl ByName {
 }
 
 /// Everything, behind one lock that is held for less than a microsecond.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Counts {
     /// Messages by what became of them, and channel.
     messages: BTreeMap<&'static str, ByName>,
@@ -112,7 +112,8 @@ impl Metrics {
     pub fn happened(&self, event: &Event, now: Now) {
         match event {
             Event::Session { origin: Origin::Own, fact: SessionFact::TurnEnded { .. }, .. } => {
-                self.counts().stopped.get_or_insert(now.mono);
+                // The last one: a Stop that brings nothing new publishes nothing.
+                self.counts().stopped = Some(now.mono);
             }
             Event::TurnPublished { .. } => {
                 let mut counts = self.counts();

@@ -90,7 +90,10 @@ impl Page {
         started_s: i64,
         status: impl Fn() -> Status + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(move || text(&metrics.counts(), &status(), started_s)))
+        Self(Arc::new(move || {
+            let (status, counts) = (status(), metrics.counts().clone());
+            text(&counts, &status, started_s)
+        }))
     }
 
     /// Its text now.

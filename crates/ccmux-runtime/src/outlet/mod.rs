@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccmux_wire::channel::{ChannelName, FileRole, role_of_file};
-use ccmux_wire::status::{ChannelStatus, Direction};
+use ccmux_wire::status::ChannelStatus;
+use ccmux_wire::tools::takers;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -127,13 +128,6 @@ impl Outlets {
         self.0.channels.clone()
     }
 
-    /// The channels that take messages, for people and models.
-    pub fn names(&self) -> Vec<ChannelName> {
-        let usable =
-            |channel: &&ChannelStatus| channel.direction == Direction::Out && channel.state == "open";
-        self.0.channels.borrow().iter().filter(usable).map(|channel| channel.name.clone()).collect()
-    }
-
     /// Writes a whole message to the channel's FIFO. `Ok` means that all of it is in the pipe, with a reader there.
     /// A caller that is gone before its message's turn came takes the message with it.
     ///
@@ -160,7 +154,7 @@ impl Outlets {
     /// Whether there is anything of that name. Looked up on the disk: the list may not know a FIFO made just now.
     fn existing(&self, channel: &str) -> Result<ChannelName, OutletError> {
         let file_name = format!("out.{channel}");
-        let missing = || OutletError::no_such_channel(channel, &self.names());
+        let missing = || OutletError::no_such_channel(channel, &takers(&self.0.channels.borrow()));
         let FileRole::Out(name) = role_of_file(&file_name) else { return Err(missing()) };
         match self.0.dir.join(file_name).symlink_metadata() {
             Ok(_) => Ok(name),

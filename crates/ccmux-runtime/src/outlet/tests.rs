@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
+use ccmux_wire::status::Direction;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::unistd::{Uid, chown, mkfifo};

@@ -147,12 +147,14 @@ impl ChannelWriter {
 
     async fn deliver(&self, letter: Letter, held: &mut Held) {
         let Letter { message, sent_at, mut answer } = letter;
-        let body = logged(&message);
-        let message = if self.json { json_line(&message) } else { message + "\n" };
-        let bytes = message.len();
-        let written = self.write(&message, sent_at, &mut answer, held).await;
+        let line = if self.json { json_line(&message) } else { format!("{message}\n") };
+        let bytes = line.len();
+        let written = self.write(&line, sent_at, &mut answer, held).await;
         match &written {
-            Ok(()) => tracing::info!(event = "answer.written", channel = %self.channel, bytes, body),
+            Ok(()) => {
+                let body = logged(&message);
+                tracing::info!(event = "answer.written", channel = %self.channel, bytes, body);
+            }
             Err(error) => tracing::warn!(event = "answer.refused", channel = %self.channel, bytes, %error),
         }
         let _ = answer.send(written);

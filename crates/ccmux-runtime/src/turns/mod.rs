@@ -273,23 +273,6 @@ impl Turns {
         blocking(move || Ok(turns.0.store.turn_of(&session, &prompt)?)).await
     }
 
-    /// The line of the session's last turn, if that prompt began it.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn last_turn_of(
-        &self,
-        session: &SessionId,
-        prompt: Option<&PromptId>,
-    ) -> Result<Option<Seq>, TurnsError> {
-        let (turns, session, prompt) = (self.clone(), session.clone(), prompt.cloned());
-        let read = move || {
-            let last = turns.0.store.last_turn(&session)?;
-            Ok(last.filter(|turn| prompt.is_some() && turn.prompt_id == prompt).map(|turn| turn.seq))
-        };
-        blocking(read).await
-    }
-
     /// The text blocks of a published turn, with newlines between them.
     ///
     /// # Errors

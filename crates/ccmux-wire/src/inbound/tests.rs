@@ -397,7 +397,7 @@ fn an_over_long_frame_is_rejected_with_its_size() {
 #[test]
 fn what_is_wrong_with_a_line_is_told_without_quoting_it() {
     for text in ["\"canary\"", "[\"canary\"]", "{canary", "{\"content\":canary}", "{\"a\":\"canary"] {
-        let Parsed::Rejected { reason, .. } = parse_as(Format::Json, line(text), &channel("x"), NOW) else {
+        let Parsed::Rejected { reason, .. } = parse_as(Format::Json, &line(text), &channel("x"), NOW) else {
             panic!("{text} was taken")
         };
         assert!(!reason.contains("canary"), "{reason}");
@@ -406,21 +406,21 @@ fn what_is_wrong_with_a_line_is_told_without_quoting_it() {
 
 #[test]
 fn a_channel_of_text_reads_no_json_and_a_channel_of_json_nothing_else() {
-    let as_text = parse_as(Format::Text, line(r#"{"content":"hi"}"#), &channel("x"), NOW);
+    let as_text = parse_as(Format::Text, &line(r#"{"content":"hi"}"#), &channel("x"), NOW);
     let Parsed::Message(message) = as_text else { panic!("{as_text:?}") };
     assert_eq!((message.content.as_str(), message.warnings.len()), (r#"{"content":"hi"}"#, 0));
 
     for frame in [line(r#" {"content":"hi"}"#), block("{\n\"content\":\"hi\"}")] {
-        let as_json = parse_as(Format::Json, frame, &channel("x"), NOW);
+        let as_json = parse_as(Format::Json, &frame, &channel("x"), NOW);
         let Parsed::Message(message) = as_json else { panic!("{as_json:?}") };
         assert_eq!(message.content, "hi");
     }
     for frame in [line("hi"), line("{broken"), line("[1]"), line("\"hi\""), block("hi")] {
-        let as_json = parse_as(Format::Json, frame, &channel("x"), NOW);
+        let as_json = parse_as(Format::Json, &frame, &channel("x"), NOW);
         assert!(
             matches!(&as_json, Parsed::Rejected { reason, .. } if reason.contains("json")),
             "{as_json:?}"
         );
     }
-    assert_eq!(parse_as(Format::Json, line("  "), &channel("x"), NOW), Parsed::Ignored);
+    assert_eq!(parse_as(Format::Json, &line("  "), &channel("x"), NOW), Parsed::Ignored);
 }
