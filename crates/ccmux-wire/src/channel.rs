@@ -101,6 +101,20 @@ pub enum FileRole {
     Other,
 }
 
+/// The name of the FIFO by which messages of a channel come in.
+///
+/// ```
+/// use ccmux_wire::channel::in_file;
+/// assert_eq!(in_file(&"telegram".parse().unwrap()), "in.telegram");
+/// assert_eq!(in_file(&"default".parse().unwrap()), "in");
+/// ```
+pub fn in_file(channel: &ChannelName) -> String {
+    match channel == &ChannelName::default_channel() {
+        true => "in".to_owned(),
+        false => format!("in.{channel}"),
+    }
+}
+
 /// Says what a file of that name in the runtime directory is for. Looks at the name only.
 ///
 /// ```

@@ -26,15 +26,17 @@ const KEPT: u32 = 4;
 ///
 /// # Errors
 /// If the file's folder can't be made or the file not be written.
-pub fn start(file: &Path, log: &LogSettings) -> io::Result<(WorkerGuard, LogLevel)> {
+pub fn start(file: &Path, log: &LogSettings) -> io::Result<([WorkerGuard; 2], LogLevel)> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let (file, guard) = tracing_appender::non_blocking(LogFile::open(file, FILE_BYTES)?);
+    let (file, to_file) = tracing_appender::non_blocking(LogFile::open(file, FILE_BYTES)?);
+    // A terminal that was stopped with Ctrl-S stops nobody who logs.
+    let (stderr, to_stderr) = tracing_appender::non_blocking(io::stderr());
     let log_to = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
         .with_env_filter(filter(log))
-        .with_writer(file.and(io::stderr.with_filter(|event| event.target() != FILE_ONLY)))
+        .with_writer(file.and(stderr.with_filter(|event| event.target() != FILE_ONLY)))
         .with_filter_reloading();
     let handle = log_to.reload_handle();
     log_to.init();
@@ -47,7 +49,7 @@ pub fn start(file: &Path, log: &LogSettings) -> io::Result<(WorkerGuard, LogLeve
             eprintln!("ccmuxd: log.level can't be changed: {error}");
         }
     });
-    Ok((guard, level))
+    Ok(([to_file, to_stderr], level))
 }
 
 /// What libraries tell may be anything, bodies too: of theirs comes no more than warnings, and of rmcp, which quotes what

@@ -69,11 +69,6 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Only these come in flurries that one notice is enough for.
-    pub(super) fn cools_down(self) -> bool {
-        matches!(self, Self::Reply | Self::SubagentReply)
-    }
-
     /// A dialog is open: a look can tell whether it still is.
     pub fn is_dialog(self) -> bool {
         matches!(self, Self::Permission | Self::Question)

@@ -280,7 +280,7 @@ impl Attention {
         let standing = next.map_or(Standing::Told, |at| Standing::Due(at.max(now.mono)));
         let waited_ms = u64::try_from(now.wall.0.saturating_sub(item.began.0)).unwrap_or(0);
         let began = item.began;
-        if key.kind.cools_down() {
+        if rule.cooldown_ms > 0 {
             self.told_at.insert((key.source, key.session.clone(), key.kind), now.mono);
         }
         self.stand(key.clone(), standing);

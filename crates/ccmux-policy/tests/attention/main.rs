@@ -9,11 +9,12 @@ mod world;
 use ccmux_policy::attention::{Kind, QuietHours, Rule, Rules, Step};
 use world::{World, key, notices};
 
-/// One step for each kind, as by default, and to one route.
+/// One step for each kind, as by default, and to one route; a cool-down for what comes in flurries.
 pub fn plain() -> Rules {
-    let rule = |seconds: u64| Rule { steps: vec![step(seconds, "a")], cooldown_ms: 15_000 };
+    let rule = |seconds: u64| Rule { steps: vec![step(seconds, "a")], cooldown_ms: 0 };
     let off = Rule::default();
-    let kinds = [rule(15), rule(1), rule(1), off, rule(0), rule(60), rule(0)];
+    let reply = Rule { cooldown_ms: 15_000, ..rule(15) };
+    let kinds = [reply, rule(1), rule(1), off, rule(0), rule(60), rule(0)];
     Rules { kinds, dedup_ms: 2_000, focus_ms: 0, quiet: None }
 }
 
@@ -98,6 +99,13 @@ fn after_a_notice_of_completion_the_next_one_cools_down() {
     check(
         "0 began s1 permission p1\n 3 began s1 permission p2\n 60 end",
         &["1 s1 permission p1 #0 a after 1", "4 s1 permission p2 #0 a after 1"],
+    );
+    let mut cool = plain();
+    cool.kinds[Kind::Permission as usize].cooldown_ms = 15_000;
+    check_with(
+        cool,
+        "0 began s1 permission p1\n 3 began s1 permission p2\n 60 end",
+        &["1 s1 permission p1 #0 a after 1", "16 s1 permission p2 #0 a after 13"],
     );
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use ccmux_wire::channel::{FileRole, in_file, role_of_file};
 use ccmux_wire::paths::check_private;
 use ccmux_wire::status::{ChannelStatus, Direction};
 use nix::unistd::Uid;
@@ -122,7 +123,7 @@ pub(super) fn fifos(patient: &Patient) -> Vec<Finding> {
 /// With a daemon: is each read, or refused?
 fn of_daemon(channels: &[ChannelStatus]) -> Finding {
     let way = |channel: &ChannelStatus| match channel.direction {
-        Direction::In => format!("in.{}", channel.name),
+        Direction::In => in_file(&channel.name),
         Direction::Out => format!("out.{}", channel.name),
     };
     let closed: Vec<String> = channels
@@ -145,7 +146,7 @@ fn fifos_in(dir: &Path) -> Vec<String> {
     let fifos = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_fifo()));
     let mut names: Vec<String> = fifos
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name == "in" || name.starts_with("in."))
+        .filter(|name| matches!(role_of_file(name), FileRole::In(_)))
         .collect();
     names.sort();
     names

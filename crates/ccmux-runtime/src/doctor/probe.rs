@@ -31,6 +31,7 @@ use crate::agent::plan::AgentPlan;
 use crate::agent::process::{AgentProcess, start_time};
 use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
+use crate::install::places::ClaudeFiles;
 use crate::screen::{classify, plain_text};
 use crate::terminal::{Pane, Terminal};
 
@@ -82,9 +83,7 @@ pub(super) async fn probe(patient: &Patient, stop: &CancellationToken) -> Vec<Fi
 
 /// The user's own settings can silence every hook, ours included.
 fn disables_hooks(patient: &Patient) -> Option<PathBuf> {
-    let config = patient.environment.get("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty());
-    let config = config.map_or_else(|| patient.setting.home.join(".claude"), PathBuf::from);
-    let file = config.join("settings.json");
+    let file = ClaudeFiles::of(&patient.environment, &patient.setting.home).settings;
     let settings: Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
     (settings["disableAllHooks"] == true).then_some(file)
 }

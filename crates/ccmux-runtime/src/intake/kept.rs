@@ -14,7 +14,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 
-use ccmux_wire::channel::{ChannelName, DEFAULT, FileRole, role_of_file};
+use ccmux_wire::channel::{ChannelName, FileRole, in_file, role_of_file};
 
 use super::fifo::OpenFifo;
 use crate::runtime_dir::FileId;
@@ -133,11 +133,7 @@ fn refuse(systemd: &Systemd, name: &str, why: &str) {
 }
 
 fn name_of(channel: &ChannelName, id: FileId) -> String {
-    let file = match channel.as_str() {
-        DEFAULT => "in".to_owned(),
-        name => format!("in.{name}"),
-    };
-    format!("{file}/{:x}-{:x}", id.dev, id.ino)
+    format!("{}/{:x}-{:x}", in_file(channel), id.dev, id.ino)
 }
 
 fn channel_of(name: &str) -> Option<ChannelName> {

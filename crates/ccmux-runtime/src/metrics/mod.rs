@@ -112,8 +112,11 @@ impl Metrics {
     pub fn happened(&self, event: &Event, now: Now) {
         match event {
             Event::Session { origin: Origin::Own, fact: SessionFact::TurnEnded { .. }, .. } => {
-                // The last one: a Stop that brings nothing new publishes nothing.
-                self.counts().stopped = Some(now.mono);
+                self.counts().stopped.get_or_insert(now.mono);
+            }
+            // A Stop that brought nothing new published nothing.
+            Event::Session { origin: Origin::Own, fact: SessionFact::PromptSubmitted { .. }, .. } => {
+                self.counts().stopped = None;
             }
             Event::TurnPublished { .. } => {
                 let mut counts = self.counts();

@@ -57,6 +57,14 @@ fn a_turn_is_timed_from_its_first_stop_to_its_publication() {
     let published = Event::TurnPublished { session: session.clone(), seq: Seq(1) };
     metrics.happened(&published, at(150));
     metrics.happened(&published, at(999));
+    // A Stop that published nothing, and the next turn.
+    metrics.happened(&ended(Origin::Own), at(2_000));
+    let prompt = SessionFact::PromptSubmitted { prompt: None, batch: None };
+    metrics.happened(
+        &Event::Session { session: session.clone(), origin: Origin::Own, fact: prompt },
+        at(60_000),
+    );
+    metrics.happened(&published, at(90_000));
     let counts = metrics.counts();
     assert_eq!((counts.stop_to_published.count(), counts.stop_to_published.sum_s()), (1, 0.05));
 }
