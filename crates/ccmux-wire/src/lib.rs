@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`afar`] | codes, and answers to what Claude asks |
 //! | [`attention`] | what `ccmux attention` shows: what waits for somebody |
 //! | [`channel`] | channel names and the file names they come from |
 //! | [`halves`] | JSON of JavaScript's with half a character in it |
@@ -19,6 +20,7 @@
 //! This crate opens no file and no socket but for the lookup of [`paths`]; it knows no policy and no tmux.
 #![deny(missing_docs)]
 
+pub mod afar;
 pub mod attention;
 pub mod channel;
 pub mod control;

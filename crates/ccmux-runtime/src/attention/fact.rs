@@ -88,9 +88,14 @@ impl Fact {
     }
 }
 
+/// What a PermissionRequest is about, in an item's key.
+pub(crate) fn subject_of(payload: &Value) -> String {
+    fingerprint(payload, &["prompt_id", "tool_name", "tool_input"])
+}
+
 fn dialog(payload: &Value) -> Fact {
     let tool = word(payload, "tool_name");
-    let subject = fingerprint(payload, &["prompt_id", "tool_name", "tool_input"]);
+    let subject = subject_of(payload);
     if tool != "AskUserQuestion" {
         return Fact::Dialog { kind: Kind::Permission, subject, what: tool };
     }

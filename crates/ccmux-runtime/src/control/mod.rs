@@ -8,6 +8,8 @@
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
 //! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
+//! | [`permission`] | `permission`: answers from afar by the client |
+//! | [`interrupt`] | `interrupt` |
 //! | [`reload`] | `reload`, and the signal for it |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
@@ -16,7 +18,9 @@
 pub mod attention;
 pub mod doubles;
 pub mod hooks;
+pub mod interrupt;
 pub mod live;
+pub mod permission;
 pub mod principal;
 pub mod reload;
 pub mod requests;

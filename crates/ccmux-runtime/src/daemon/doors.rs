@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::DaemonError;
 use super::house::House;
+use crate::afar::{Answers, Keeper};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::{Attendant, Ears};
@@ -19,7 +21,8 @@ use crate::control::Desk;
 use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
-use crate::control::requests::Answers;
+use crate::control::interrupt::InterruptDesk;
+use crate::control::requests::Answers as ClientAnswers;
 use crate::intake::ChannelBoard;
 use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
@@ -52,6 +55,25 @@ pub(super) fn outlets(
     let settings = &house.setting.settings;
     let dir = house.runtime_dir.path().to_owned();
     Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
+}
+
+/// Answers from afar, before anything asks.
+///
+/// # Errors
+/// If the inbox can't be asked what an earlier daemon left.
+pub(super) async fn start_afar(
+    house: &House,
+    tasks: &TaskTracker,
+    outlets: Outlets,
+    shutdown: &CancellationToken,
+) -> Result<Answers, DaemonError> {
+    let inbox = house.inbox.inbox.clone();
+    let left = inbox.answers_left().await?;
+    let settings = house.setting.settings.permission.clone();
+    let answers = Answers::new(settings, &left, (inbox, outlets), house.clock.clone());
+    let keeper = Keeper::new(answers.clone(), left, house.events.clone(), shutdown.clone()).await?;
+    tasks.spawn(keeper.run());
+    Ok(answers)
 }
 
 /// Without its database nothing outlives a restart; people are told all the same.
@@ -121,18 +143,26 @@ pub(super) struct Views {
     pub recorder: Recorder,
 }
 
+/// What the desk needs to answer people about people.
+pub(super) struct People {
+    pub attention: AttentionDesk,
+    pub afar: Answers,
+    pub interrupt: InterruptDesk,
+}
+
 /// Who answers on `control.sock`.
 pub(super) fn desk(
     house: &House,
     views: Views,
     on_the_way: OnTheWay,
     tools: Tools,
-    attention: AttentionDesk,
+    people: People,
 ) -> Arc<Desk<Tmux>> {
+    let People { attention, afar, interrupt } = people;
     let Views { policy, agent, board, recorder } = views;
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
     Arc::new(Desk {
-        answers: Answers {
+        answers: ClientAnswers {
             inbox,
             turns: turns.clone(),
             terminal: Arc::clone(&house.terminal),
@@ -151,6 +181,8 @@ pub(super) fn desk(
         metrics: house.metrics.clone(),
         hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
         attention,
+        afar,
+        interrupt,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),
