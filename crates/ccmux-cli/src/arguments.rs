@@ -1,5 +1,6 @@
 //! What can be said on the command line. Types only: what a command does stands in the file of its name.
 
+use ccmux_wire::afar::Code;
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::Seq;
 use ccmux_wire::inbox::LIST_AT_MOST;
@@ -61,6 +62,15 @@ pub enum Command {
     Attention(AttentionOptions),
     /// Get no notices about a session or a kind for a while
     Mute(MuteOptions),
+    /// Show what Claude asks at its terminal and can be answered from here; allow or deny it
+    ///
+    /// Only where [permission] channel is set: without it Claude's dialog waits for the terminal alone. The first answer counts,
+    /// wherever it comes from; exit code 4 where it is too late.
+    Permission(PermissionOptions),
+    /// Answer a question of Claude's
+    Answer(AnswerOptions),
+    /// Stop the running turn, as Esc does; refused (4) while none runs, in a dialog, and over somebody's draft
+    Interrupt(InterruptOptions),
     /// Send a test notice by a route of the settings
     Notify(NotifyOptions),
     /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
@@ -165,6 +175,54 @@ pub struct MuteOptions {
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = parse_time)]
     pub time: Seconds,
 }
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PermissionOptions {
+    #[command(subcommand)]
+    pub verb: Option<PermissionVerb>,
+
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PermissionVerb {
+    /// List what can be answered
+    List {
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say yes
+    Allow {
+        /// The five letters behind `code:`
+        code: Code,
+    },
+    /// Say no; to a question, too, which then stays without an answer
+    Deny {
+        /// The five letters behind `code:`
+        code: Code,
+
+        /// Why: Claude is told it
+        #[arg(short, long)]
+        reason: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct AnswerOptions {
+    /// The five letters behind `code:`
+    pub code: Code,
+
+    /// A choice's number (1,3 where several may be chosen) or words; several questions: an answer each, `;` between them
+    #[arg(required = true, value_name = "TEXT")]
+    pub text: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct InterruptOptions {}
 
 #[derive(Debug, Args)]
 pub struct NotifyOptions {

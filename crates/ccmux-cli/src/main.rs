@@ -28,6 +28,7 @@ mod failure;
 mod inbox;
 mod mcp;
 mod paper;
+mod permission;
 mod reload;
 mod screen;
 mod send;
@@ -39,7 +40,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command, McpOptions};
+use crate::arguments::{Arguments, Command, InterruptOptions, McpOptions};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -69,6 +70,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Attention(options) => attention::run(&dir, &options),
         Command::Mute(options) => attention::mute(&dir, &options),
+        Command::Permission(options) => permission::run(&dir, options),
+        Command::Answer(options) => permission::answer(&dir, &options),
+        Command::Interrupt(InterruptOptions {}) => permission::interrupt(&dir),
         Command::Notify(options) => attention::notify(&dir, &options),
         Command::Adapter(options) => adapter::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
