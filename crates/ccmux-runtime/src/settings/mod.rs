@@ -5,6 +5,7 @@
 //! | [`attention`] | `[attention]`, `[attention.KIND]`, `[routes.NAME]`: whom to tell what, and how |
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
+//! | [`services`] | `[routes.NAME]` of services with a form of their own |
 //! | [`load`] | reads and layers the sources, names what is wrong |
 //!
 //! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
@@ -14,6 +15,7 @@ pub mod attention;
 pub mod channels;
 pub mod keys;
 pub mod load;
+pub mod services;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
