@@ -17,6 +17,7 @@
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
+//! | [`receiver`] | services that take notices, as strict as their documents |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
@@ -48,6 +49,7 @@ pub mod mcp_library;
 pub mod metrics;
 pub mod patience;
 pub mod proof;
+pub mod receiver;
 pub mod systemd;
 
 pub use adapter_program::AdapterProgram;

@@ -92,6 +92,7 @@ impl AttentionDesk {
             title: "ccmux - Test".to_owned(),
             body: format!("This is how notices look that come by {route}."),
             ts: unix_ms().0 / 1000,
+            code: None,
         };
         match self.notifier.try_once(route, &notice).await {
             Ok(()) => Reply::ok(),

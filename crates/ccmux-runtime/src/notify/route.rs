@@ -2,12 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use ccmux_wire::channel::ChannelName;
 
 use super::Notice;
+use super::post::{PostError, send};
 use super::program::{ProgramError, run};
-use super::webhook::{Webhook, WebhookError};
+use super::services::Service;
+use super::services::dingtalk::DingTalk;
+use super::services::gotify::Gotify;
+use super::services::lark::Lark;
+use super::services::ntfy::Ntfy;
+use super::webhook::Webhook;
 use crate::clock::unix_ms;
 use crate::inbox::{AcceptError, Inbox, NewMessage};
 use crate::outlet::{OutletError, Outlets};
@@ -25,6 +32,14 @@ pub enum Route {
     Command(Vec<String>),
     /// An HTTP POST.
     Webhook(Webhook),
+    /// A robot of DingTalk.
+    DingTalk(DingTalk),
+    /// A bot of Lark.
+    Lark(Lark),
+    /// A server of Gotify.
+    Gotify(Gotify),
+    /// A topic of ntfy.
+    Ntfy(Ntfy),
     /// A spoken word, or a file.
     Sound(Option<String>),
     /// An `out.` FIFO.
@@ -67,7 +82,7 @@ pub enum RouteError {
     NoSound(String),
     /// HTTP.
     #[error(transparent)]
-    Webhook(#[from] WebhookError),
+    Post(#[from] Arc<PostError>),
     /// A FIFO.
     #[error(transparent)]
     Channel(#[from] OutletError),
@@ -81,9 +96,14 @@ impl RouteError {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unknown { .. } | Self::NoSound(_) | Self::Program(ProgramError::NotStarted { .. }) => false,
-            Self::Webhook(error) => error.may_pass(),
+            Self::Post(error) => error.may_pass(),
             Self::Late { .. } | Self::Program(_) | Self::Channel(_) | Self::Inbox(_) => true,
         }
+    }
+
+    /// The service takes no more for now: no try of it failed.
+    pub fn is_pause(&self) -> bool {
+        matches!(self, Self::Post(error) if matches!(**error, PostError::Limited { .. }))
     }
 }
 
@@ -102,17 +122,45 @@ impl Route {
                 Self::Command([vec![expanded(program)], arguments.to_vec()].concat())
             }
             RouteSettings::Webhook(hook) => Self::Webhook(Webhook::new(hook.clone(), home)),
+            RouteSettings::DingTalk(robot) => Self::DingTalk(DingTalk::new(robot.clone(), home)),
+            RouteSettings::Lark(bot) => Self::Lark(Lark::new(bot.clone(), home)),
+            RouteSettings::Gotify(gotify) => Self::Gotify(Gotify::new(gotify.clone(), home)),
+            RouteSettings::Ntfy(ntfy) => Self::Ntfy(Ntfy::new(ntfy.clone(), home)),
             RouteSettings::Sound { file } => Self::Sound(file.as_deref().map(expanded)),
             RouteSettings::Channel { channel } => Self::Channel(channel.clone()),
             RouteSettings::Claude { channel } => Self::Claude(channel.parse().ok()?),
         })
     }
 
+    /// The one that is posted to, if it is one.
+    pub(super) fn service(&self) -> Option<&dyn Service> {
+        match self {
+            Self::Webhook(hook) => Some(hook),
+            Self::DingTalk(robot) => Some(robot),
+            Self::Lark(bot) => Some(bot),
+            Self::Gotify(gotify) => Some(gotify),
+            Self::Ntfy(ntfy) => Some(ntfy),
+            Self::Command(_) | Self::Sound(_) | Self::Channel(_) | Self::Claude(_) => None,
+        }
+    }
+
+    /// Posts it to its service, on a thread that ends with the try's time.
+    pub(super) async fn post(&self, notice: &Notice) -> Result<(), PostError> {
+        let (route, notice) = (self.clone(), notice.clone());
+        let posted = tokio::task::spawn_blocking(move || match route.service() {
+            Some(service) => service.judge(&send(&service.order(&notice, unix_ms().0)?)?),
+            None => Ok(()),
+        });
+        posted.await.unwrap_or_else(|error| Err(PostError::Unreachable(error.to_string())))
+    }
+
     /// Tells it that way, once.
     pub(super) async fn tell(&self, notice: &Notice, ways: &Ways) -> Result<(), RouteError> {
         match self {
             Self::Command(argv) => Ok(run(argv, json_line(notice)).await?),
-            Self::Webhook(hook) => Ok(hook.post(notice).await?),
+            Self::Webhook(_) | Self::DingTalk(_) | Self::Lark(_) | Self::Gotify(_) | Self::Ntfy(_) => {
+                Ok(self.post(notice).await.map_err(Arc::new)?)
+            }
             Self::Sound(None) => first_of(&SPEAKERS, spoken(&notice.kind)).await,
             Self::Sound(Some(file)) => first_of(&PLAYERS, file).await,
             Self::Channel(channel) => Ok(ways.outlets.send(channel, text(notice)).await?),

@@ -45,7 +45,14 @@ fn room(routes: &[(&str, RouteSettings)]) -> Room {
 
 fn notice() -> Notice {
     let [kind, session] = ["reply", "s1"].map(str::to_owned);
-    Notice { kind, session, title: "a <b>title</b>".into(), body: "one\ntwo \"$(x)\"".into(), ts: 7 }
+    Notice {
+        kind,
+        session,
+        title: "a <b>title</b>".into(),
+        body: "one\ntwo \"$(x)\"".into(),
+        ts: 7,
+        code: None,
+    }
 }
 
 fn command(line: &str) -> RouteSettings {
@@ -163,7 +170,8 @@ async fn a_redirect_is_not_followed_and_no_error_holds_the_secret() {
         room(&[("moved", hook(&url)), ("dead", hook(dead)), ("far", hook("http://canary.example.org/"))]);
     let moved = room.notifier.try_once("moved", &notice()).await.unwrap_err();
     assert!(
-        matches!(moved, RouteError::Webhook(webhook::WebhookError::Status(302))) && !moved.may_pass(),
+        matches!(&moved, RouteError::Post(error) if matches!(**error, PostError::Status(302)))
+            && !moved.may_pass(),
         "{moved}"
     );
     came.join().unwrap();

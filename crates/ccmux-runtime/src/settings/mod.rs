@@ -6,6 +6,7 @@
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
 //! | [`permission`] | `[permission]`: answers from afar |
+//! | [`services`] | `[routes.NAME]` of services with a form of their own |
 //! | [`load`] | reads and layers the sources, names what is wrong |
 //!
 //! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
@@ -16,6 +17,7 @@ pub mod channels;
 pub mod keys;
 pub mod load;
 pub mod permission;
+pub mod services;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
