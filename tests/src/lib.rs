@@ -16,6 +16,7 @@
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
+//! | [`notes`] | notes between agents of a repository |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
 //! | [`patience`] | waiting for a fact, with a limit |
@@ -46,6 +47,7 @@ pub mod inbox;
 pub mod listening;
 pub mod mcp_library;
 pub mod metrics;
+pub mod notes;
 pub mod patience;
 pub mod proof;
 pub mod systemd;

@@ -10,6 +10,7 @@ use crate::attention::{MuteRequest, Standing};
 use crate::hook::HookFrame;
 use crate::id::SessionId;
 use crate::inbox::{InboxMessage, InboxRequest};
+use crate::notes::NotesNews;
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -70,6 +71,8 @@ pub enum Request {
     },
     /// Say nothing about a session or a kind for a while.
     Mute(MuteRequest),
+    /// Hear of notes and questions between agents.
+    Notify(NotesNews),
     /// Send a test notice by a route, now.
     TestRoute {
         /// `[routes.NAME]`.

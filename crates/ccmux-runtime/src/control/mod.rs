@@ -6,6 +6,7 @@
 //! | [`principal`] | who speaks: owner, own session, foreign session |
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
+//! | [`notes`] | `notify`, and notes that hooks of agents leave for each other |
 //! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`reload`] | `reload`, and the signal for it |
@@ -17,6 +18,7 @@ pub mod attention;
 pub mod doubles;
 pub mod hooks;
 pub mod live;
+pub mod notes;
 pub mod principal;
 pub mod reload;
 pub mod requests;

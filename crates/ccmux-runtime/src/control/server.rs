@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::attention::AttentionDesk;
 use super::hooks::HookFront;
+use super::notes::NotesDesk;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
@@ -53,6 +54,8 @@ pub struct Desk<T> {
     pub hooks: HookFront,
     /// Knows what waits for somebody.
     pub attention: AttentionDesk,
+    /// Knows what agents leave for each other.
+    pub notes: NotesDesk,
     /// Reads again what can be.
     pub reloader: Reloader,
     /// Does Claude's tools.
@@ -221,6 +224,7 @@ impl<T: Terminal> Desk<T> {
             Request::Inbox(request) => self.answers.inbox(request).await,
             Request::Attention { unlike } => self.attention.standing(unlike).await,
             Request::Mute(mute) => self.attention.mute(mute).await,
+            Request::Notify(news) => self.notes.news(news),
             Request::TestRoute { route } => self.attention.test(&route).await,
             Request::Hook(_) | Request::Subscribe(_) | Request::Channels => {
                 Reply::refused(ErrorCode::NotAllowed, "not here")
@@ -251,7 +255,7 @@ impl<T: Terminal> Desk<T> {
         {
             tracing::error!(event = "hook.dropped", hook = %frame.event);
         }
-        HookReply::ok()
+        self.notes.hook(frame).await
     }
 }
 

@@ -19,6 +19,7 @@ use crate::control::Desk;
 use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
+use crate::control::notes::{NotesDesk, Said};
 use crate::control::requests::Answers;
 use crate::intake::ChannelBoard;
 use crate::mcp::server::AGAIN;
@@ -131,6 +132,13 @@ pub(super) fn desk(
 ) -> Arc<Desk<Tmux>> {
     let Views { policy, agent, board, recorder } = views;
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let notes = NotesDesk {
+        ears: attention.ears.clone(),
+        inbox: inbox.clone(),
+        policy: policy.clone(),
+        own_name: house.plan.environment.get("CCMUX_AGENT_ID").cloned(),
+        said: Said::default(),
+    };
     Arc::new(Desk {
         answers: Answers {
             inbox,
@@ -151,6 +159,7 @@ pub(super) fn desk(
         metrics: house.metrics.clone(),
         hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
         attention,
+        notes,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),
