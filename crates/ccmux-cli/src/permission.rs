@@ -6,7 +6,7 @@ use std::path::Path;
 use ccmux_wire::afar::{Code, OpenAsk, PermissionRequest, Reply};
 use ccmux_wire::control::Request;
 
-use crate::arguments::{AnswerOptions, PermissionOptions, PermissionVerb};
+use crate::arguments::{PermissionOptions, PermissionVerb};
 use crate::client::{Answer, Client};
 use crate::failure::Failure;
 use crate::paper::{ago, harmless, span};
@@ -22,12 +22,7 @@ pub fn run(dir: &Path, options: PermissionOptions) -> Result<(), Failure> {
 }
 
 /// Answers a question of Claude's by its code, with a choice's number or with words.
-pub fn answer(dir: &Path, options: &AnswerOptions) -> Result<(), Failure> {
-    answer_code(dir, options.code.clone(), options.text.join(" "))
-}
-
-/// The same, for whoever knows the code.
-pub fn answer_code(dir: &Path, code: Code, text: String) -> Result<(), Failure> {
+pub fn answer(dir: &Path, code: Code, text: String) -> Result<(), Failure> {
     decide(dir, code, Reply::Text { text })
 }
 

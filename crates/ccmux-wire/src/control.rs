@@ -11,6 +11,7 @@ use crate::attention::{MuteRequest, Standing};
 use crate::hook::HookFrame;
 use crate::id::SessionId;
 use crate::inbox::{InboxMessage, InboxRequest};
+use crate::notes::NotesNews;
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -75,6 +76,8 @@ pub enum Request {
     Permission(PermissionRequest),
     /// Stop the running turn, as Esc does.
     Interrupt,
+    /// Hear of notes and questions between agents.
+    Notify(NotesNews),
     /// Send a test notice by a route, now.
     TestRoute {
         /// `[routes.NAME]`.

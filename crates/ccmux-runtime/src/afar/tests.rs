@@ -3,6 +3,7 @@
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
+use ccmux_wire::hook::AgentMarks;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::json;
@@ -59,7 +60,13 @@ impl Drop for Desk {
 
 fn permission(command: &str) -> HookFrame {
     let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}, "prompt_id": "p"});
-    HookFrame { event: "PermissionRequest".into(), token: None, claude_pid: None, payload }
+    HookFrame {
+        event: "PermissionRequest".into(),
+        token: None,
+        claude_pid: None,
+        marks: AgentMarks::default(),
+        payload,
+    }
 }
 
 impl Desk {

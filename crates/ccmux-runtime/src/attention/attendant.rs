@@ -166,6 +166,8 @@ impl<T: Terminal> Attendant<T> {
             Heard::AgentGone(session) => self.agent_gone(session),
             Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
             Heard::Unstuck(kinds) => self.unstuck(kinds),
+            Heard::Began(key, text) => self.keep_text(key, text),
+            Heard::Over(which) => which.iter().for_each(|which| self.engine.ended(which)),
             Heard::Answered(key, answer) => self.engine.answered(&key, answer, self.setting.clock.now()),
             Heard::Mute(mute) => self.engine.mute(mute, self.setting.clock.now()),
             Heard::Asked(answer) => drop(answer.send(self.standing())),

@@ -6,6 +6,7 @@
 //! | [`principal`] | who speaks: owner, own session, foreign session |
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
+//! | [`notes`] | `notify`, and notes that hooks of agents leave for each other |
 //! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`permission`] | `permission`: answers from afar by the client |
@@ -20,6 +21,7 @@ pub mod doubles;
 pub mod hooks;
 pub mod interrupt;
 pub mod live;
+pub mod notes;
 pub mod permission;
 pub mod principal;
 pub mod reload;

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::attention::AttentionDesk;
 use super::hooks::{HookFront, session_of};
 use super::interrupt::InterruptDesk;
+use super::notes::NotesDesk;
 use super::permission;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
@@ -60,6 +61,8 @@ pub struct Desk<T> {
     pub afar: afar::Answers,
     /// Stops turns.
     pub interrupt: InterruptDesk,
+    /// Knows what agents leave for each other.
+    pub notes: NotesDesk,
     /// Reads again what can be.
     pub reloader: Reloader,
     /// Does Claude's tools.
@@ -218,10 +221,7 @@ impl<T: Terminal> Desk<T> {
     async fn answer(&self, request: Result<Request, Box<Reply>>, peer: Option<i32>) -> Answer {
         match request {
             Err(reply) => line_of(&reply),
-            Ok(Request::Hook(frame)) => match self.hook(&frame, peer).await {
-                Some(waiting) => Answer::Hold(waiting),
-                None => line_of(&HookReply::ok()),
-            },
+            Ok(Request::Hook(frame)) => self.hook(&frame, peer).await,
             Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
             Ok(Request::Channels) => Answer::Channels,
             Ok(request) => line_of(&self.request(request).await),
@@ -254,6 +254,7 @@ impl<T: Terminal> Desk<T> {
             Request::Inbox(request) => self.answers.inbox(request).await,
             Request::Attention { unlike } => self.attention.standing(unlike).await,
             Request::Mute(mute) => self.attention.mute(mute).await,
+            Request::Notify(news) => self.notes.news(news),
             Request::TestRoute { route } => self.attention.test(&route).await,
             Request::Permission(request) => permission::answer(&self.afar, request).await,
             Request::Interrupt => self.interrupt.ask().await,
@@ -272,7 +273,7 @@ impl<T: Terminal> Desk<T> {
 
     /// Answered at once: what follows from a hook is nothing that Claude should wait for, unless somebody far away may
     /// answer what it asks.
-    async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> Option<Waiting> {
+    async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> Answer {
         let agent = self.answers.agent.borrow().as_ref().map(|agent| agent.pid);
         let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
         self.metrics.hooked(&frame.event);
@@ -281,7 +282,7 @@ impl<T: Terminal> Desk<T> {
         let doubled = self.hooks.came_already(frame, origin);
         let waiting = self.from_afar(frame, &principal, doubled);
         if doubled {
-            return waiting;
+            return waiting.map_or_else(|| line_of(&HookReply::ok()), Answer::Hold);
         }
         self.attention.hook(frame, origin, &self.hooks);
         if let Some(event) = self.hooks.event_of(frame, origin)
@@ -289,7 +290,10 @@ impl<T: Terminal> Desk<T> {
         {
             tracing::error!(event = "hook.dropped", hook = %frame.event);
         }
-        waiting
+        match waiting {
+            Some(waiting) => Answer::Hold(waiting),
+            None => line_of(&self.notes.hook(frame).await),
+        }
     }
 
     /// Sessions that others run are answered at their terminals.

@@ -22,6 +22,7 @@ use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
 use crate::control::interrupt::InterruptDesk;
+use crate::control::notes::{NotesDesk, Said};
 use crate::control::requests::Answers as ClientAnswers;
 use crate::intake::ChannelBoard;
 use crate::mcp::server::AGAIN;
@@ -161,6 +162,13 @@ pub(super) fn desk(
     let People { attention, afar, interrupt } = people;
     let Views { policy, agent, board, recorder } = views;
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let notes = NotesDesk {
+        ears: attention.ears.clone(),
+        inbox: inbox.clone(),
+        policy: policy.clone(),
+        own_name: house.plan.environment.get("CCMUX_AGENT_ID").cloned(),
+        said: Said::default(),
+    };
     Arc::new(Desk {
         answers: ClientAnswers {
             inbox,
@@ -183,6 +191,7 @@ pub(super) fn desk(
         attention,
         afar,
         interrupt,
+        notes,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),
