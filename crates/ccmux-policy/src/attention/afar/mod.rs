@@ -30,6 +30,8 @@ const REMEMBERED_MS: i64 = 24 * 60 * 60 * 1000;
 const GONE_AFTER_MS: u64 = 300;
 /// Claude runs all hooks of an event at once: what asks the same within that time is the same ask.
 const SAME_WITHIN_MS: u64 = 2_000;
+/// Two clocks that count the same time are not further apart.
+const SAME_MOMENT_MS: u64 = 500;
 
 /// What an ask may be answered by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,11 +225,12 @@ impl Afar {
     /// No hook waits for it any more. `true`: it was open until now.
     pub fn left(&mut self, code: &Code, now: Now) -> bool {
         let Some(ask) = self.asks.get_mut(code) else { return false };
-        let was_open = matches!(ask.standing, Standing::Open { .. });
-        if was_open {
-            ask.standing = Standing::Closed { end: End::Left, at: now.wall };
-        }
-        was_open
+        let Standing::Open { until, .. } = ask.standing else { return false };
+        // The hook counts the time, too, and may be the first to be through with it.
+        let in_time = until.since(now.mono) > SAME_MOMENT_MS;
+        let end = if in_time { End::Left } else { End::Expired };
+        ask.standing = Standing::Closed { end, at: now.wall };
+        true
     }
 
     /// The agent's state file changed.

@@ -165,5 +165,12 @@ fn hooks_that_are_gone_and_an_agent_that_is_gone_close() {
     assert!(afar.left(&code("bbbbb"), at(1)));
     assert!(!afar.left(&code("bbbbb"), at(2)));
     assert_eq!(afar.agent_gone(at(3)), [code("ccccc")]);
+    open(&mut afar, "ddddd", 10);
+    assert!(afar.left(&code("ddddd"), at(599_900)));
+    assert_eq!(
+        allow(&mut afar, "ddddd", 600_000),
+        Verdict::TooLate(End::Expired),
+        "the hook's clock was first"
+    );
     assert_eq!(allow(&mut afar, "ccccc", 4), Verdict::TooLate(End::Left));
 }
