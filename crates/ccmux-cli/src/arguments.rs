@@ -8,6 +8,7 @@ use ccmux_wire::receipt::MessageState;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::adapter::arguments::AdapterOptions;
+use crate::run::arguments::{ContainerOptions, EventWord, RunOptions};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed otherwise, 2 usage, 3 timed out, 4 refused, 5 uncertain, 6 daemon not reachable.
@@ -74,6 +75,13 @@ pub enum Command {
     /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
     /// stays. Exit codes as for `install`.
     Uninstall(InstallOptions),
+    /// Run a session of Claude Code in a container, in the current directory
+    ///
+    /// Exit codes: the agent's own; 125 to 127 the engine could not start it; else those of ccmux. With --dry-run neither an
+    /// engine nor the daemon is needed.
+    Run(RunOptions),
+    /// List containers and answer their questions; from within one: tell or ask somebody
+    Container(ContainerOptions),
     /// Read settings and screen rules again, and say what changed and what counts from the daemon's next start only
     Reload(ReloadOptions),
     /// Run an adapter that comes with ccmux: messages by the clock, or from HTTP requests
@@ -169,8 +177,24 @@ pub struct MuteOptions {
 #[derive(Debug, Args)]
 pub struct NotifyOptions {
     /// The NAME of [routes.NAME]
-    #[arg(long, required = true, value_name = "ROUTE")]
-    pub test: String,
+    #[arg(long, required_unless_present = "tcp", conflicts_with = "tcp", value_name = "ROUTE")]
+    pub test: Option<String>,
+
+    /// Send the message to a daemon elsewhere that has tcp.listen
+    #[arg(long, value_name = "HOST:PORT", requires = "message")]
+    pub tcp: Option<String>,
+
+    /// With --tcp: a file whose first line the daemon wants to hear
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub token_file: Option<std::path::PathBuf>,
+
+    /// With --tcp: what kind of message it is
+    #[arg(long = "type", value_enum, default_value_t = EventWord::Info, value_name = "TYPE")]
+    pub event: EventWord,
+
+    /// The message; several words are joined by blanks
+    #[arg(value_name = "MESSAGE", requires = "tcp")]
+    pub message: Vec<String>,
 }
 
 /// A span of time.

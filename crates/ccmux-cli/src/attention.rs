@@ -11,6 +11,7 @@ use crate::arguments::{AttentionOptions, MuteOptions, NotifyOptions};
 use crate::client::{Answer, Client};
 use crate::failure::Failure;
 use crate::paper::{ago, harmless, ms_since, span};
+use crate::tcp;
 
 /// A watched list is answered after a minute at the latest.
 const WATCH_LIMIT: Duration = Duration::from_secs(75);
@@ -47,10 +48,19 @@ pub fn mute(dir: &Path, options: &MuteOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends a test notice.
+/// Sends a test notice, or a message to a daemon elsewhere.
 pub fn notify(dir: &Path, options: &NotifyOptions) -> Result<(), Failure> {
-    Client::ask(dir, Request::TestRoute { route: options.test.clone() })?;
-    writeln!(io::stdout(), "sent by {}", harmless(&options.test))?;
+    if let Some(to) = &options.tcp {
+        return tcp::send(
+            to,
+            options.event.into(),
+            &options.message.join(" "),
+            options.token_file.as_deref(),
+        );
+    }
+    let Some(route) = options.test.clone() else { return Ok(()) };
+    Client::ask(dir, Request::TestRoute { route: route.clone() })?;
+    writeln!(io::stdout(), "sent by {}", harmless(&route))?;
     Ok(())
 }
 

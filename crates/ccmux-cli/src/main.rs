@@ -14,6 +14,8 @@
 //! | [`mcp`] | Claude's tools over stdio |
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
 //! | [`adapter`] | programs of their own that put messages on a channel: by the clock, over HTTP |
+//! | [`run`] | an agent's session in a container |
+//! | [`tcp`] | three lines to a daemon elsewhere |
 //! | the others | one command each |
 
 mod adapter;
@@ -24,15 +26,18 @@ mod ccmuxd;
 mod channels;
 mod client;
 mod completions;
+mod container;
 mod failure;
 mod inbox;
 mod mcp;
 mod paper;
 mod reload;
+mod run;
 mod screen;
 mod send;
 mod status;
 mod tail;
+mod tcp;
 mod why;
 
 use std::process::ExitCode;
@@ -71,6 +76,8 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Mute(options) => attention::mute(&dir, &options),
         Command::Notify(options) => attention::notify(&dir, &options),
         Command::Adapter(options) => adapter::run(&dir, options),
+        Command::Run(options) => run::run(&dir, arguments.instance.as_ref(), options),
+        Command::Container(options) => container::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }

@@ -26,8 +26,9 @@ use super::hooks::HookFront;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
-use super::tools;
+use super::{questions, tools};
 use crate::body::logged;
+use crate::containers::ContainerDesk;
 use crate::mcp::Tools;
 use crate::metrics::Metrics;
 use crate::terminal::Terminal;
@@ -63,6 +64,10 @@ pub struct Desk<T> {
     pub token: String,
     /// Counts hooks.
     pub metrics: Metrics,
+    /// Makes directories for containers.
+    pub containers: ContainerDesk,
+    /// Claude is told to ask through its question tool.
+    pub enforce_questions: bool,
 }
 
 /// The task.
@@ -191,6 +196,7 @@ impl<T: Terminal> Desk<T> {
             Ok(Request::Hook(frame)) => line_of(&self.hook(&frame, peer).await),
             Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
             Ok(Request::Channels) => Answer::Channels,
+            Ok(Request::Container(request)) => line_of(&self.containers.owner(request, peer).await),
             Ok(request) => line_of(&self.request(request).await),
         }
     }
@@ -222,9 +228,11 @@ impl<T: Terminal> Desk<T> {
             Request::Attention { unlike } => self.attention.standing(unlike).await,
             Request::Mute(mute) => self.attention.mute(mute).await,
             Request::TestRoute { route } => self.attention.test(&route).await,
-            Request::Hook(_) | Request::Subscribe(_) | Request::Channels => {
-                Reply::refused(ErrorCode::NotAllowed, "not here")
-            }
+            Request::Hook(_)
+            | Request::Subscribe(_)
+            | Request::Channels
+            | Request::Container(_)
+            | Request::Guest(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
         }
     }
 
@@ -251,7 +259,13 @@ impl<T: Terminal> Desk<T> {
         {
             tracing::error!(event = "hook.dropped", hook = %frame.event);
         }
-        HookReply::ok()
+        let own = principal == Principal::OwnSession;
+        HookReply { stdout: self.instruction(&frame.event).filter(|_| own), ..HookReply::ok() }
+    }
+
+    /// What a hook of that event has to print.
+    pub(crate) fn instruction(&self, event: &str) -> Option<Value> {
+        questions::instruction(event).filter(|_| self.enforce_questions)
     }
 }
 
@@ -265,7 +279,7 @@ fn note_hook(frame: &HookFrame, principal: &Principal) {
 }
 
 /// Reads a frame step by step, so that the error names what is wrong.
-fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
+pub(crate) fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
     let bad = |why: String| Box::new(Reply::refused(ErrorCode::BadFrame, why));
     let mut value: Value =
         halves::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;

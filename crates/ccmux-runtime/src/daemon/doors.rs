@@ -15,6 +15,7 @@ use super::house::House;
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::{Attendant, Ears};
+use crate::containers::ContainerDesk;
 use crate::control::Desk;
 use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
@@ -127,7 +128,7 @@ pub(super) fn desk(
     views: Views,
     on_the_way: OnTheWay,
     tools: Tools,
-    attention: AttentionDesk,
+    (attention, containers): (AttentionDesk, ContainerDesk),
 ) -> Arc<Desk<Tmux>> {
     let Views { policy, agent, board, recorder } = views;
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
@@ -151,6 +152,8 @@ pub(super) fn desk(
         metrics: house.metrics.clone(),
         hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
         attention,
+        containers,
+        enforce_questions: house.setting.settings.enforce_questions,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),
