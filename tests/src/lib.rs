@@ -12,6 +12,7 @@
 //! | [`inbox`] | what the inbox holds |
 //! | [`metrics`] | what `/metrics` tells, read by Prometheus' own parser |
 //! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
+//! | [`container`] | containers of a house, on bubblewrap |
 //! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
@@ -39,6 +40,7 @@ pub mod adapter_program;
 pub mod agent;
 pub mod binaries;
 pub mod claude;
+pub mod container;
 pub mod crowd;
 pub mod doors;
 pub mod house;

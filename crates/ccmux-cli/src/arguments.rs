@@ -15,6 +15,7 @@ use crate::adapter::arguments::AdapterOptions;
 use crate::notes::arguments::{
     AcknowledgeOptions, AnswerOptions, AskOptions, ListenOptions, QuestionsOptions, parse_name,
 };
+use crate::run::arguments::{ContainerOptions, RunOptions};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed otherwise, 2 usage, 3 timed out, 4 refused, 5 uncertain, 6 daemon not reachable.
@@ -103,6 +104,13 @@ pub enum Command {
     /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
     /// stays. Exit codes as for `install`.
     Uninstall(InstallOptions),
+    /// Run a session of Claude Code in a container, in the current directory
+    ///
+    /// Exit codes: the agent's own; 125 to 127 the engine could not start it; else those of ccmux. With --dry-run neither an
+    /// engine nor the daemon is needed.
+    Run(RunOptions),
+    /// List containers and answer their questions; from within one: tell or ask somebody
+    Container(ContainerOptions),
     /// Read settings and screen rules again, and say what changed and what counts from the daemon's next start only
     Reload(ReloadOptions),
     /// Run an adapter that comes with ccmux: messages by the clock, or from HTTP requests
@@ -255,6 +263,14 @@ pub struct NotifyOptions {
     /// Only try the route [routes.NAME]
     #[arg(long, value_name = "NAME")]
     pub test: Option<String>,
+
+    /// Send the message to a daemon elsewhere that has tcp.listen, as three lines: complete, question, else info
+    #[arg(long, value_name = "HOST:PORT", requires = "message", conflicts_with_all = ["from", "question_id"])]
+    pub tcp: Option<String>,
+
+    /// With --tcp: a file whose first line the daemon wants to hear
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub token_file: Option<std::path::PathBuf>,
 
     /// The message; several words are joined by blanks, a lone `-` reads it from stdin
     #[arg(value_name = "MESSAGE")]

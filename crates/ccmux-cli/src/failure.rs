@@ -29,6 +29,9 @@ pub enum Failure {
     LetGo(String),
     #[error("daemon not reachable at {}: {why}: {remedy}", socket.display())]
     Unreachable { socket: PathBuf, why: String, remedy: &'static str },
+    /// The agent in a container ended with it; it needs no further word.
+    #[error("exit code {0}")]
+    Exit(u8),
     #[error("can't write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -60,7 +63,7 @@ impl Failure {
         if self.is_closed_pipe() {
             return ExitCode::SUCCESS;
         }
-        if !matches!(self, Self::No) {
+        if !matches!(self, Self::No | Self::Exit(_)) {
             eprintln!("ccmux: {self}");
         }
         self.exit_code().into()
@@ -78,6 +81,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Failed(_) | Self::No | Self::LetGo(_) | Self::Output(_) => 1,
+            Self::Exit(code) => *code,
             Self::TimedOut(_) => 3,
             Self::Refused(_) | Self::Full(_) => 4,
             Self::Uncertain(_) => 5,

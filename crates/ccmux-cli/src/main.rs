@@ -15,6 +15,8 @@
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
 //! | [`notes`] | what agents of one repository leave for each other: notes, questions |
 //! | [`adapter`] | programs of their own that put messages on a channel: by the clock, over HTTP |
+//! | [`run`] | an agent's session in a container |
+//! | [`tcp`] | three lines to a daemon elsewhere |
 //! | the others | one command each |
 
 mod adapter;
@@ -25,6 +27,7 @@ mod ccmuxd;
 mod channels;
 mod client;
 mod completions;
+mod container;
 mod failure;
 mod inbox;
 mod mcp;
@@ -32,10 +35,12 @@ mod notes;
 mod paper;
 mod permission;
 mod reload;
+mod run;
 mod screen;
 mod send;
 mod status;
 mod tail;
+mod tcp;
 mod why;
 
 use std::process::ExitCode;
@@ -84,6 +89,8 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Answer(options) => notes::questions::answer(&dir, options),
         Command::Acknowledge(options) => notes::questions::acknowledge(&dir, options),
         Command::Adapter(options) => adapter::run(&dir, options),
+        Command::Run(options) => run::run(&dir, arguments.instance.as_ref(), options),
+        Command::Container(options) => container::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }

@@ -16,7 +16,7 @@ use std::{env, io, panic, process, thread};
 
 use ccmux_wire::control::{Frame, Request};
 use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};
-use ccmux_wire::paths::{check_private, runtime_dir};
+use ccmux_wire::paths::{control_socket, runtime_dir};
 use serde_json::Value;
 
 /// The contract says 300 ms from start to end; the rest is for exec and exit.
@@ -76,9 +76,7 @@ fn frame_line(input: &[u8]) -> Option<Vec<u8>> {
 
 /// Another user's socket must neither read the prompts nor decide on permissions.
 fn connect() -> Option<UnixStream> {
-    let dir = runtime_dir(None);
-    check_private(&dir).ok()?;
-    UnixStream::connect(dir.join("control.sock")).ok()
+    UnixStream::connect(control_socket(&runtime_dir(None)).ok()?).ok()
 }
 
 fn next_reply(replies: &mut impl BufRead) -> Option<HookReply> {

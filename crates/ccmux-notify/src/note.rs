@@ -192,6 +192,8 @@ impl FromStr for NoteKind {
             NoteKind::Error,
             NoteKind::Status,
         ];
+        // Three-line senders say `info`.
+        let word = if word == "info" { "status" } else { word };
         let found = SENT.into_iter().find(|kind| kind.word() == word);
         found.ok_or("use complete, waiting, question, stuck, error or status")
     }

@@ -24,6 +24,8 @@
 //! | [`mcp`] | the tools that Claude calls, over HTTP |
 //! | [`attention`] | who is waited for, and whom to tell |
 //! | [`control`] | `control.sock`: hooks and clients |
+//! | [`containers`] | a directory with one socket for each container, and what it may say there |
+//! | [`senders`] | three lines of older senders over TCP |
 //! | [`event_loop`] | select, handle, drain, record |
 //! | [`workers`] | do what the policy orders |
 //! | [`metrics`] | counts and times, as `GET /metrics` tells them |
@@ -40,6 +42,7 @@ pub mod agent;
 pub mod attention;
 pub mod body;
 pub mod clock;
+pub mod containers;
 pub mod control;
 pub mod daemon;
 mod database_file;
@@ -63,6 +66,7 @@ pub mod readable;
 pub mod recorder;
 pub mod runtime_dir;
 pub mod screen;
+pub mod senders;
 pub mod settings;
 pub mod setup;
 pub mod systemd;

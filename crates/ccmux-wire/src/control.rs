@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::WIRE_VERSION;
 use crate::afar::{OpenAsk, PermissionRequest};
 use crate::attention::{MuteRequest, Standing};
+use crate::container::{ContainerRequest, Containers, GuestRequest};
 use crate::hook::HookFrame;
 use crate::id::SessionId;
 use crate::inbox::{InboxMessage, InboxRequest};
@@ -83,6 +84,10 @@ pub enum Request {
         /// `[routes.NAME]`.
         route: String,
     },
+    /// Open a container's directory, close it, show them, answer a question of one.
+    Container(ContainerRequest),
+    /// What a container says; on its own socket only.
+    Guest(GuestRequest),
 }
 
 /// A turn as an older hook shows it.
@@ -166,6 +171,9 @@ pub struct Reply {
     /// For `permission` and `interrupt`: what was done, in a sentence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub done: Option<String>,
+    /// For `container` and `guest`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub container: Option<Box<Containers>>,
 }
 
 fn is_false(value: &bool) -> bool {

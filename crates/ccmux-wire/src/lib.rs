@@ -8,12 +8,14 @@
 //! | [`halves`] | JSON of JavaScript's with half a character in it |
 //! | [`id`] | the identifiers of messages, batches, sessions and prompts |
 //! | [`inbound`] | bytes from a FIFO → frames → messages |
+//! | [`container`] | what is asked about containers, and what they may say |
 //! | [`control`] | requests and replies on `control.sock` |
 //! | [`inbox`] | what `ccmux inbox` asks, and messages as it shows them |
 //! | [`hook`] | the frame a hook sends and the reply it obeys |
 //! | [`notes`] | what clients tell of notes and questions between agents |
 //! | [`output`] | lines on `output.sock`: turns, alerts, the goodbye |
 //! | [`receipt`] | the states of a message and the receipt for one |
+//! | [`sender`] | three lines of older senders over TCP |
 //! | [`status`] | what `ccmux status` and `ccmux why` show |
 //! | [`tools`] | Claude's tools, and how `ccmux mcp` has them done |
 //! | [`paths`] | where the daemon and its clients meet |
@@ -24,6 +26,7 @@
 pub mod afar;
 pub mod attention;
 pub mod channel;
+pub mod container;
 pub mod control;
 pub mod halves;
 pub mod hook;
@@ -34,6 +37,7 @@ pub mod notes;
 pub mod output;
 pub mod paths;
 pub mod receipt;
+pub mod sender;
 pub mod status;
 pub mod tools;
 

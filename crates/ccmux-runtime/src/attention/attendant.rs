@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::book::{Book, Kept, Page};
 use super::fact::Fact;
+use super::guests;
 use super::words::Text;
 use super::{Ears, Heard};
 use crate::clock::{Clock, until};
@@ -91,8 +92,8 @@ pub struct Attendant<T> {
     setting: Setting<T>,
     ears: Ears,
     heard: mpsc::Receiver<Heard>,
-    engine: Attention,
-    texts: BTreeMap<Key, Text>,
+    pub(super) engine: Attention,
+    pub(super) texts: BTreeMap<Key, Text>,
     turns: BTreeMap<SessionId, Turn>,
     file: watch::Sender<FileState>,
     own: Option<SessionId>,
@@ -162,6 +163,7 @@ impl<T: Terminal> Attendant<T> {
                 self.fact(session, fact);
             }
             Heard::Hook { .. } => {}
+            Heard::Guest(news) => self.guest(news),
             Heard::File(state) => self.file_says(state),
             Heard::AgentGone(session) => self.agent_gone(session),
             Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
@@ -174,7 +176,7 @@ impl<T: Terminal> Attendant<T> {
         }
     }
 
-    fn fact(&mut self, session: SessionId, fact: Fact) {
+    pub(super) fn fact(&mut self, session: SessionId, fact: Fact) {
         let all = Selection::session(Source::Claude, session.clone());
         match fact {
             Fact::Prompted { task, by_human } => self.prompted(session, task, by_human),
@@ -262,7 +264,7 @@ impl<T: Terminal> Attendant<T> {
         self.keep_text(key, text);
     }
 
-    fn keep_text(&mut self, key: Key, text: Text) {
+    pub(super) fn keep_text(&mut self, key: Key, text: Text) {
         self.note("attention.began", &key);
         self.texts.insert(key.clone(), text);
         self.engine.began(key.clone(), self.setting.clock.now());
@@ -345,6 +347,10 @@ impl<T: Terminal> Attendant<T> {
                 if let Some(text) = self.texts.get(&key) {
                     let notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
                     self.page.letters.push(Letter { notice, routes });
+                }
+                // A message is there to be told, and nothing else; the letter is kept until it arrives.
+                if guests::is_over_when_told(&key) {
+                    guests::over(&mut self.engine, &key);
                 }
             }
             Effect::Keep(row) => {

@@ -8,6 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`fact`] | a hook's frame → what it means for whoever waits |
+//! | [`guests`] | containers and older senders |
 //! | [`words`] | the texts of notices |
 //! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
 //! | [`attendant`] | the task |
@@ -18,6 +19,7 @@
 pub mod attendant;
 pub mod book;
 pub mod fact;
+pub mod guests;
 pub mod words;
 
 use ccmux_policy::attention::{Answer, Key, Mute, Selection};
@@ -30,6 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use attendant::Attendant;
 use fact::Fact;
+pub use guests::GuestNews;
 use words::Text;
 
 /// So much may wait for the attendant; what comes then is lost, and said so.
@@ -47,6 +50,8 @@ pub enum Heard {
         /// What it means.
         fact: Fact,
     },
+    /// Somebody without a session of ours tells something.
+    Guest(GuestNews),
     /// The agent's state file changed.
     File(FileState),
     /// The agent's process is gone; whose it was, if that is known.

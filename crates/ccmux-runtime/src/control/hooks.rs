@@ -100,7 +100,7 @@ impl HookFront {
 }
 
 /// Claude's ids are UUIDs; whatever else comes is no session, since the id becomes part of paths and of what people read.
-pub(super) fn session_of(payload: &Value) -> Option<SessionId> {
+pub(crate) fn session_of(payload: &Value) -> Option<SessionId> {
     let id = text(payload, "session_id")?;
     let plain =
         !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));

@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`server`] | accepts, reads lines, checks who speaks and what they may ask |
-//! | [`principal`] | who speaks: owner, own session, foreign session |
+//! | [`principal`] | who speaks: owner, own session, foreign session, container |
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
 //! | [`notes`] | `notify`, and notes that hooks of agents leave for each other |
@@ -11,6 +11,7 @@
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`permission`] | `permission`: answers from afar by the client |
 //! | [`interrupt`] | `interrupt` |
+//! | [`questions`] | the instruction to ask through the question tool |
 //! | [`reload`] | `reload`, and the signal for it |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
@@ -24,6 +25,7 @@ pub mod live;
 pub mod notes;
 pub mod permission;
 pub mod principal;
+pub mod questions;
 pub mod reload;
 pub mod requests;
 pub mod server;

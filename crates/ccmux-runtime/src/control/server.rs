@@ -29,9 +29,10 @@ use super::permission;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
-use super::tools;
+use super::{questions, tools};
 use crate::afar::{self, Waiting};
 use crate::body::logged;
+use crate::containers::ContainerDesk;
 use crate::mcp::Tools;
 use crate::metrics::Metrics;
 use crate::terminal::Terminal;
@@ -73,6 +74,10 @@ pub struct Desk<T> {
     pub token: String,
     /// Counts hooks.
     pub metrics: Metrics,
+    /// Makes directories for containers.
+    pub containers: ContainerDesk,
+    /// Claude is told to ask through its question tool.
+    pub enforce_questions: bool,
 }
 
 /// The task.
@@ -224,6 +229,7 @@ impl<T: Terminal> Desk<T> {
             Ok(Request::Hook(frame)) => self.hook(&frame, peer).await,
             Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
             Ok(Request::Channels) => Answer::Channels,
+            Ok(Request::Container(request)) => line_of(&self.containers.owner(request, peer).await),
             Ok(request) => line_of(&self.request(request).await),
         }
     }
@@ -258,9 +264,11 @@ impl<T: Terminal> Desk<T> {
             Request::TestRoute { route } => self.attention.test(&route).await,
             Request::Permission(request) => permission::answer(&self.afar, request).await,
             Request::Interrupt => self.interrupt.ask().await,
-            Request::Hook(_) | Request::Subscribe(_) | Request::Channels => {
-                Reply::refused(ErrorCode::NotAllowed, "not here")
-            }
+            Request::Hook(_)
+            | Request::Subscribe(_)
+            | Request::Channels
+            | Request::Container(_)
+            | Request::Guest(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
         }
     }
 
@@ -292,8 +300,15 @@ impl<T: Terminal> Desk<T> {
         }
         match waiting {
             Some(waiting) => Answer::Hold(waiting),
-            None => line_of(&self.notes.hook(frame).await),
+            None => line_of(&self.hook_reply(frame, &principal).await),
         }
+    }
+
+    /// What the hook prints, if anything.
+    async fn hook_reply(&self, frame: &HookFrame, principal: &Principal) -> HookReply {
+        let reply = self.notes.hook(frame).await;
+        let instruction = || self.instruction(&frame.event).filter(|_| *principal == Principal::OwnSession);
+        HookReply { stdout: reply.stdout.or_else(instruction), ..HookReply::ok() }
     }
 
     /// Sessions that others run are answered at their terminals.
@@ -301,6 +316,11 @@ impl<T: Terminal> Desk<T> {
         let session = session_of(&frame.payload).filter(|_| *principal == Principal::OwnSession)?;
         self.afar.hook(frame, &session);
         self.afar.ask(frame, session, doubled)
+    }
+
+    /// What a hook of that event has to print.
+    pub(crate) fn instruction(&self, event: &str) -> Option<Value> {
+        questions::instruction(event).filter(|_| self.enforce_questions)
     }
 }
 
@@ -314,7 +334,7 @@ fn note_hook(frame: &HookFrame, principal: &Principal) {
 }
 
 /// Reads a frame step by step, so that the error names what is wrong.
-fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
+pub(crate) fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
     let bad = |why: String| Box::new(Reply::refused(ErrorCode::BadFrame, why));
     let mut value: Value =
         halves::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;

@@ -17,6 +17,7 @@ use crate::afar::{Answers, Keeper};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::{Attendant, Ears};
+use crate::containers::ContainerDesk;
 use crate::control::Desk;
 use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
@@ -149,6 +150,7 @@ pub(super) struct People {
     pub attention: AttentionDesk,
     pub afar: Answers,
     pub interrupt: InterruptDesk,
+    pub containers: ContainerDesk,
 }
 
 /// Who answers on `control.sock`.
@@ -159,7 +161,7 @@ pub(super) fn desk(
     tools: Tools,
     people: People,
 ) -> Arc<Desk<Tmux>> {
-    let People { attention, afar, interrupt } = people;
+    let People { attention, afar, interrupt, containers } = people;
     let Views { policy, agent, board, recorder } = views;
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
     let notes = NotesDesk {
@@ -192,6 +194,8 @@ pub(super) fn desk(
         afar,
         interrupt,
         notes,
+        containers,
+        enforce_questions: house.setting.settings.enforce_questions,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),

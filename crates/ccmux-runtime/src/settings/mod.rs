@@ -7,6 +7,7 @@
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
 //! | [`permission`] | `[permission]`: answers from afar |
 //! | [`services`] | `[routes.NAME]` of services with a form of their own |
+//! | [`tcp`] | `[tcp]`: where older senders reach the daemon |
 //! | [`load`] | reads and layers the sources, names what is wrong |
 //!
 //! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
@@ -18,6 +19,7 @@ pub mod keys;
 pub mod load;
 pub mod permission;
 pub mod services;
+pub mod tcp;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ pub use attention::{AttentionSettings, RouteSettings};
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
 pub use permission::PermissionSettings;
+pub use tcp::TcpSettings;
 
 /// An outgoing message that was begun is finished within that time, or torn.
 const FINISH: Duration = Duration::from_secs(5);
@@ -61,6 +64,8 @@ pub struct Settings {
     pub silence_timeout: f64,
     /// End the agent when the daemon stops.
     pub stop_agent_on_exit: bool,
+    /// Tell Claude to ask through its question tool.
+    pub enforce_questions: bool,
     /// The agent.
     pub agent: AgentSettings,
     /// Drafts in the prompt box.
@@ -77,6 +82,8 @@ pub struct Settings {
     pub out: OutSettings,
     /// The log.
     pub log: LogSettings,
+    /// Older senders.
+    pub tcp: TcpSettings,
     /// Sizes.
     pub limits: LimitSettings,
     /// How long messages and turns are kept.
@@ -219,6 +226,7 @@ impl Settings {
             idle_threshold: 30.0,
             silence_timeout: 3.0,
             stop_agent_on_exit: false,
+            enforce_questions: false,
             agent: AgentSettings {
                 command: "claude --dangerously-skip-permissions".into(),
                 profile: "claude-code".into(),
@@ -244,6 +252,7 @@ impl Settings {
                 level: "info".into(),
                 bodies: false,
             },
+            tcp: TcpSettings::default(),
             limits: LimitSettings {
                 message_bytes: 256 * 1024,
                 batch_bytes: 32 * 1024,
@@ -361,6 +370,7 @@ impl Settings {
         }
         self.permission.check()?;
         self.attention.check(&self.routes)?;
+        self.tcp.check()?;
         match shell_words::split(&self.agent.command) {
             Ok(words) if words.is_empty() => bad("agent.command", "give a command"),
             Ok(_) => self.check_names(),
