@@ -14,6 +14,7 @@
 //! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
 //! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
+//! | [`desktop`] | an X server with a real notification daemon |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
@@ -38,6 +39,7 @@ pub mod agent;
 pub mod binaries;
 pub mod claude;
 pub mod crowd;
+pub mod desktop;
 pub mod doors;
 pub mod house;
 pub mod http;
@@ -51,6 +53,7 @@ pub mod proof;
 pub mod systemd;
 
 pub use adapter_program::AdapterProgram;
+pub use desktop::Desktop;
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};
 pub use human::Human;

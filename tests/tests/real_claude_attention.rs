@@ -78,3 +78,43 @@ fn a_question_is_told_while_it_is_open_and_forgotten_when_it_is_answered() {
     house.wait_until("the question to be forgotten", || !house.ccmux_ok(&["attention"]).contains("question"));
     assert_eq!(notices(&house).iter().filter(|notice| notice["kind"] == "question").count(), 1);
 }
+
+#[test]
+fn a_sub_agents_end_is_told_and_then_the_turns() {
+    let settings = format!("{SETTINGS}[attention.subagent_reply]\nroutes = [\"file\"]\n");
+    let Some(house) = claude::ready(&settings) else { return };
+    house.write("in.t", "task: say: sub-agent says hi\n");
+    let told = wait_for(&house, 2);
+    let kinds: Vec<&str> = told.iter().map(|notice| notice["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["subagent_reply", "reply"], "{told:?}");
+}
+
+/// Acceptance G1.
+#[test]
+fn g1_three_sessions_at_once_are_told_apart() {
+    let settings = SETTINGS.replace("[attention]\n", "[attention]\nsessions = \"all\"\n");
+    let Some(house) = claude::ready(&settings) else { return };
+    let panes = [house.another_agent(false), house.another_agent(false)];
+    for pane in &panes {
+        house.wait_within(Duration::from_secs(60), "the other Claude's prompt box", || {
+            house.tmux(&["capture-pane", "-p", "-t", pane]).contains("bypass").then_some(())
+        });
+    }
+    house.write("in.t", "say: of the first\n");
+    for (pane, which) in panes.iter().zip(["second", "third"]) {
+        house.tmux(&["send-keys", "-t", pane, "-l", &format!("say: of the {which}")]);
+        house.wait_until("the text in the box", || {
+            house.tmux(&["capture-pane", "-p", "-t", pane]).contains(which)
+        });
+        house.tmux(&["send-keys", "-t", pane, "Enter"]);
+    }
+    let told = wait_for(&house, 3);
+    for which in ["first", "second", "third"] {
+        let of = |notice: &&Value| notice["body"].as_str().unwrap().contains(&format!("of the {which}"));
+        assert_eq!(told.iter().filter(of).count(), 1, "{which}: {told:?}");
+    }
+    no_more_than(&house, 3, 6);
+    for pane in &panes {
+        house.tmux(&["kill-pane", "-t", pane]);
+    }
+}

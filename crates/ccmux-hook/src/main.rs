@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::{env, io, panic, process, thread};
 
 use ccmux_wire::control::{Frame, Request};
-use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES, TOKEN_VARIABLE};
+use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES, Spot, TOKEN_VARIABLE};
 use ccmux_wire::paths::{check_private, runtime_dir};
 use serde_json::Value;
 
@@ -72,6 +72,7 @@ fn frame_line(input: &[u8]) -> Option<Vec<u8>> {
         event: payload["hook_event_name"].as_str().unwrap_or_default().into(),
         token: env::var(TOKEN_VARIABLE).ok(),
         claude_pid: env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok()),
+        spot: Spot::of_environment(),
         payload,
     };
     let mut line = serde_json::to_vec(&Frame::new(Request::Hook(hook))).ok()?;

@@ -27,8 +27,34 @@ pub struct HookFrame {
     /// `CLAUDE_PID`, which Claude Code sets since some version after 2.1.197.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub claude_pid: Option<i32>,
+    /// Where the session can be seen, if the environment says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub spot: Option<Spot>,
     /// Claude Code's hook input as it came on stdin.
     pub payload: Value,
+}
+
+/// Where a session can be seen, as the environment of its hooks tells it. Whoever uses it checks it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// `TMUX`: the path of the server's socket, then two numbers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tmux: Option<String>,
+    /// `TMUX_PANE`: `%` and a number.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pane: Option<String>,
+    /// `WINDOWID`: the number of the terminal's window, 1 to 20 digits.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub window: Option<String>,
+}
+
+impl Spot {
+    /// The one of this process.
+    pub fn of_environment() -> Option<Self> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let spot = Self { tmux: variable("TMUX"), pane: variable("TMUX_PANE"), window: variable("WINDOWID") };
+        Some(spot).filter(|spot| *spot != Self::default())
+    }
 }
 
 /// What the daemon answers a hook.

@@ -12,12 +12,16 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`route`] | the closed list of ways, made from `[routes.NAME]` |
+//! | [`desktop`] | a bubble on the desktop, and what a click shows |
 //! | [`program`] | a program that is given so long, and its children |
 //! | [`webhook`] | an HTTP POST: https or loopback, no redirects |
+//! | [`sound`] | a spoken word, or a file that is played |
 //! | [`template`] | the notice in somebody else's form |
 
+pub mod desktop;
 pub mod program;
 pub mod route;
+pub mod sound;
 pub mod template;
 pub mod webhook;
 

@@ -6,17 +6,15 @@ use std::path::Path;
 use ccmux_wire::channel::ChannelName;
 
 use super::Notice;
+use super::desktop::focus::Focus;
+use super::desktop::{self, DesktopError};
 use super::program::{ProgramError, run};
+use super::sound::Sound;
 use super::webhook::{Webhook, WebhookError};
 use crate::clock::unix_ms;
 use crate::inbox::{AcceptError, Inbox, NewMessage};
 use crate::outlet::{OutletError, Outlets};
 use crate::settings::{RouteSettings, expand};
-
-/// What speaks, by platform; the first one that is there.
-const SPEAKERS: [&[&str]; 3] = [&["spd-say", "--wait"], &["espeak-ng"], &["say"]];
-/// What plays a file.
-const PLAYERS: [&[&str]; 3] = [&["paplay"], &["aplay", "-q"], &["afplay"]];
 
 /// A way to a person.
 #[derive(Debug, Clone)]
@@ -25,8 +23,10 @@ pub enum Route {
     Command(Vec<String>),
     /// An HTTP POST.
     Webhook(Webhook),
+    /// A bubble on the desktop.
+    Desktop,
     /// A spoken word, or a file.
-    Sound(Option<String>),
+    Sound(Sound),
     /// An `out.` FIFO.
     Channel(String),
     /// Claude's inbox.
@@ -40,6 +40,8 @@ pub struct Ways {
     pub outlets: Outlets,
     /// Messages to Claude.
     pub inbox: Inbox,
+    /// Where sessions can be seen.
+    pub focus: Focus,
 }
 
 /// Why a notice did not go that way. No text of it, and no secret, is in here.
@@ -62,6 +64,9 @@ pub enum RouteError {
     /// A program.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The desktop.
+    #[error(transparent)]
+    Desktop(#[from] DesktopError),
     /// Nothing on this machine makes a sound.
     #[error("no program that makes sounds: install one of {0}")]
     NoSound(String),
@@ -82,6 +87,7 @@ impl RouteError {
         match self {
             Self::Unknown { .. } | Self::NoSound(_) | Self::Program(ProgramError::NotStarted { .. }) => false,
             Self::Webhook(error) => error.may_pass(),
+            Self::Desktop(error) => error.may_pass(),
             Self::Late { .. } | Self::Program(_) | Self::Channel(_) | Self::Inbox(_) => true,
         }
     }
@@ -102,7 +108,8 @@ impl Route {
                 Self::Command([vec![expanded(program)], arguments.to_vec()].concat())
             }
             RouteSettings::Webhook(hook) => Self::Webhook(Webhook::new(hook.clone(), home)),
-            RouteSettings::Sound { file } => Self::Sound(file.as_deref().map(expanded)),
+            RouteSettings::Desktop {} => Self::Desktop,
+            RouteSettings::Sound(sound) => Self::Sound(Sound::new(sound, home)),
             RouteSettings::Channel { channel } => Self::Channel(channel.clone()),
             RouteSettings::Claude { channel } => Self::Claude(channel.parse().ok()?),
         })
@@ -113,8 +120,8 @@ impl Route {
         match self {
             Self::Command(argv) => Ok(run(argv, json_line(notice)).await?),
             Self::Webhook(hook) => Ok(hook.post(notice).await?),
-            Self::Sound(None) => first_of(&SPEAKERS, spoken(&notice.kind)).await,
-            Self::Sound(Some(file)) => first_of(&PLAYERS, file).await,
+            Self::Desktop => Ok(desktop::tell(notice, &ways.focus).await?),
+            Self::Sound(sound) => sound.make(&notice.kind).await,
             Self::Channel(channel) => Ok(ways.outlets.send(channel, text(notice)).await?),
             Self::Claude(channel) => claude(channel, notice, &ways.inbox).await,
         }
@@ -129,27 +136,6 @@ fn json_line(notice: &Notice) -> Vec<u8> {
 
 fn text(notice: &Notice) -> String {
     format!("{}\n{}", notice.title, notice.body)
-}
-
-/// The word that is spoken: never a text that came from outside.
-fn spoken(kind: &str) -> &'static str {
-    match kind {
-        "reply" | "subagent_reply" => "task complete",
-        "permission" | "question" => "needs input",
-        _ => "info",
-    }
-}
-
-async fn first_of(programs: &[&[&str]], last: &str) -> Result<(), RouteError> {
-    for program in programs {
-        let argv: Vec<String> = program.iter().chain([&last]).map(|word| (*word).to_owned()).collect();
-        match run(&argv, Vec::new()).await {
-            Err(ProgramError::NotStarted { .. }) => {}
-            ran => return Ok(ran?),
-        }
-    }
-    let names: Vec<&str> = programs.iter().filter_map(|program| program.first().copied()).collect();
-    Err(RouteError::NoSound(names.join(", ")))
 }
 
 async fn claude(channel: &ChannelName, notice: &Notice, inbox: &Inbox) -> Result<(), RouteError> {
