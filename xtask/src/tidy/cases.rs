@@ -61,6 +61,7 @@ const FAULTS: &[(u8, &str)] = &[
     (37, "a FIFO without a reader, or with one that never reads, freezes the daemon"),
     (38, "two permissions at once, and the second is lost"),
     (39, "what is granted at once floods the phone"),
+    (40, "OpenCode: done while background agents work, Esc an error, two idles told twice"),
     (41, "a text becomes markup; a secret stands in a log"),
     (42, "a notifier that hangs blocks others"),
 ];

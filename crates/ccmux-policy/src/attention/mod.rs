@@ -12,6 +12,7 @@
 //! routes.
 
 mod item;
+pub mod opencode;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,6 +24,8 @@ use item::{Item, Standing, mono_of};
 pub use item::{Key, Kind, Row, Selection, Source};
 pub use rules::{Mute, Muted, QuietHours, RouteName, Rule, Rules, Step};
 
+/// OpenCode asks even for what grants itself at once: nothing of it is told sooner than that.
+const OPENCODE_FLOOR_MS: u64 = 1_000;
 /// A look is answered within that time, or the notice goes out unasked.
 const ANSWERED_WITHIN_MS: u64 = 6_000;
 
@@ -137,6 +140,7 @@ impl Attention {
     /// Somebody is waited for from now on.
     pub fn began(&mut self, key: Key, now: Now) {
         let Some(first) = self.rules.of(key.kind).steps.first().map(|step| step.after_ms) else { return };
+        let floor = if key.source == Source::Opencode { OPENCODE_FLOOR_MS } else { 0 };
         if self.began_lately(&key, now) {
             return;
         }
@@ -149,7 +153,7 @@ impl Attention {
         if key.kind == Kind::Reply {
             self.end_other_silences(&key);
         }
-        let standing = Standing::Due(now.mono + first);
+        let standing = Standing::Due(now.mono + first.max(floor));
         let item = Item { began: now.wall, base: now.mono, step: 0, standing };
         self.put(key.clone(), item);
         self.keep_row(&key, now);
