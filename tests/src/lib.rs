@@ -18,6 +18,7 @@
 //! | [`mcp_library`] | the official MCP client library |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
+//! | [`opencode`] | the real OpenCode CLI on a mock of a model's provider |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
 //! Knows the contract and ccmux-wire, none of the daemon's insides. A test of a line in a FIFO:
@@ -46,6 +47,7 @@ pub mod inbox;
 pub mod listening;
 pub mod mcp_library;
 pub mod metrics;
+pub mod opencode;
 pub mod patience;
 pub mod proof;
 pub mod systemd;

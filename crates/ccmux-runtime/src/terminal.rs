@@ -4,7 +4,7 @@
 //! implementation. Nothing here knows messages or policy.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ccmux_policy::UnixMs;
 use ccmux_policy::event::ExitStatus;
@@ -133,6 +133,13 @@ pub trait Terminal: Send + Sync + 'static {
 
     /// When a client that can type was last active.
     fn last_typed(&self) -> impl Future<Output = Result<Option<UnixMs>, TerminalError>> + Send;
+
+    /// When a client that shows that pane, on a server of the user's that listens there, was last active.
+    fn last_typed_in(
+        &self,
+        socket: &Path,
+        pane: &str,
+    ) -> impl Future<Output = Result<Option<UnixMs>, TerminalError>> + Send;
 
     /// Reports output and silence of the pane until the receiver is dropped; mounts again what breaks.
     fn watch_output(&self, news: mpsc::Sender<PaneNews>) -> impl Future<Output = ()> + Send;

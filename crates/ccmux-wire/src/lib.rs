@@ -10,6 +10,7 @@
 //! | [`control`] | requests and replies on `control.sock` |
 //! | [`inbox`] | what `ccmux inbox` asks, and messages as it shows them |
 //! | [`hook`] | the frame a hook sends and the reply it obeys |
+//! | [`opencode`] | what OpenCode's plugin tells |
 //! | [`output`] | lines on `output.sock`: turns, alerts, the goodbye |
 //! | [`receipt`] | the states of a message and the receipt for one |
 //! | [`status`] | what `ccmux status` and `ccmux why` show |
@@ -27,6 +28,7 @@ pub mod hook;
 pub mod id;
 pub mod inbound;
 pub mod inbox;
+pub mod opencode;
 pub mod output;
 pub mod paths;
 pub mod receipt;

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::book::{Book, Kept, Page};
 use super::fact::Fact;
+use super::opencode::{Front, News, Step};
 use super::words::Text;
 use super::{Ears, Heard};
 use crate::clock::{Clock, until};
@@ -96,6 +97,7 @@ pub struct Attendant<T> {
     turns: BTreeMap<SessionId, Turn>,
     file: watch::Sender<FileState>,
     own: Option<SessionId>,
+    opencode: Front,
     dialog_gone_at: Option<Instant>,
     page: Page,
     /// Counts changes, for whoever watches.
@@ -122,6 +124,7 @@ impl<T: Terminal> Attendant<T> {
             turns: kept.turns.into_iter().collect(),
             file: watch::channel(FileState::Absent).0,
             own: None,
+            opencode: Front::default(),
             dialog_gone_at: None,
             page: Page::default(),
             changed: watch::channel(0).0,
@@ -162,6 +165,7 @@ impl<T: Terminal> Attendant<T> {
                 self.fact(session, fact);
             }
             Heard::Hook { .. } => {}
+            Heard::Opencode(news) => self.opencode(news),
             Heard::File(state) => self.file_says(state),
             Heard::AgentGone(session) => self.agent_gone(session),
             Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
@@ -194,6 +198,17 @@ impl<T: Terminal> Attendant<T> {
                 self.engine.ended(&all);
                 self.turns.remove(&session);
                 self.page.turns.push((session, None));
+            }
+        }
+    }
+
+    fn opencode(&mut self, news: News) {
+        let now = self.setting.clock.now();
+        for step in self.opencode.hear(news, now.wall) {
+            match step {
+                Step::Began(key, text) => self.keep_text(key, text),
+                Step::Ended(which) => self.engine.ended(&which),
+                Step::HumanActive(session) => self.engine.human_active(Source::Opencode, &session),
             }
         }
     }
@@ -384,15 +399,22 @@ impl<T: Terminal> Attendant<T> {
         }
     }
 
-    /// Whether somebody pressed a key, and whether the dialog is still there: known of our own pane only.
+    /// Whether somebody pressed a key, and whether the dialog is still there: known of our own pane only, and of OpenCode's
+    /// panes when somebody was active there.
     fn look(&self, key: Key) {
         let is_own = self.own_session().as_ref() == Some(&key.session);
+        let seat = self.opencode.seat_of(&key.session).filter(|_| key.source == Source::Opencode).cloned();
         let (terminal, file) = (Arc::clone(&self.setting.terminal), self.file.subscribe());
         let (ears, shutdown) = (self.ears.clone(), self.setting.shutdown.clone());
         let is_dialog = key.kind.is_dialog();
         let look = async move {
             let gone = is_own && is_dialog && !is_open(file).await;
-            let active_at = if is_own { terminal.last_typed().await.ok().flatten() } else { None };
+            let active_at = match seat {
+                Some(seat) => terminal.last_typed_in(&seat.socket, &seat.pane).await,
+                None if is_own => terminal.last_typed().await,
+                None => Ok(None),
+            };
+            let active_at = active_at.ok().flatten();
             ears.tell(Heard::Answered(key, Answer { gone, active_at }));
         };
         // A tmux that hangs must not keep the daemon from its end.

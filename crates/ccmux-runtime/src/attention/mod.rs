@@ -10,6 +10,7 @@
 //! | [`fact`] | a hook's frame → what it means for whoever waits |
 //! | [`words`] | the texts of notices |
 //! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
+//! | [`opencode`] | the same for OpenCode's events |
 //! | [`attendant`] | the task |
 //!
 //! Whoever has something to tell holds [`Ears`] and never waits. The engine never sees a text; they are kept beside it,
@@ -18,6 +19,7 @@
 pub mod attendant;
 pub mod book;
 pub mod fact;
+pub mod opencode;
 pub mod words;
 
 use ccmux_policy::attention::{Answer, Key, Mute};
@@ -46,6 +48,8 @@ pub enum Heard {
         /// What it means.
         fact: Fact,
     },
+    /// Something of OpenCode's.
+    Opencode(opencode::News),
     /// The agent's state file changed.
     File(FileState),
     /// The agent's process is gone; whose it was, if that is known.

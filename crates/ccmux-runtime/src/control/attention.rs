@@ -1,6 +1,7 @@
 //! What the user's client asks about waiting: `attention`, `mute`, `test_route`; and where hooks are told to the
 //! attendant.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::UnixMs;
@@ -10,7 +11,7 @@ use ccmux_wire::attention::{MuteRequest, Standing};
 use ccmux_wire::control::{ErrorCode, Reply};
 use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::SessionId;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::hooks::{HookFront, session_of};
@@ -22,6 +23,9 @@ use crate::notify::{Notice, Notifier};
 /// Whoever watches is answered by then, be it with the same.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
 
+/// More connections of OpenCode's plugin than that are hung up on.
+pub const MAX_OPENCODES: usize = 256;
+
 /// Answers for the attendant.
 #[derive(Debug)]
 pub struct AttentionDesk {
@@ -31,6 +35,8 @@ pub struct AttentionDesk {
     pub changed: watch::Receiver<u64>,
     /// The ways to people.
     pub notifier: Notifier,
+    /// Places for connections of OpenCode's plugin: they last as long as their processes.
+    pub opencodes: Arc<Semaphore>,
 }
 
 impl AttentionDesk {

@@ -9,6 +9,7 @@
 //! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
 //! | [`reload`] | `reload`, and the signal for it |
+//! | [`opencode`] | events of OpenCode's plugin |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
@@ -17,6 +18,7 @@ pub mod attention;
 pub mod doubles;
 pub mod hooks;
 pub mod live;
+mod opencode;
 pub mod principal;
 pub mod reload;
 pub mod requests;

@@ -11,6 +11,7 @@ use ccmux_wire::WIRE_VERSION;
 use ccmux_wire::control::{ErrorCode, Reply, Request};
 use ccmux_wire::halves;
 use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};
+use ccmux_wire::opencode::OpencodeHello;
 use nix::unistd::Uid;
 use serde::Serialize;
 use serde_json::Value;
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use super::attention::AttentionDesk;
 use super::hooks::HookFront;
+use super::opencode;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
@@ -110,6 +112,7 @@ enum Answer {
     Line(Vec<u8>),
     Stream(ccmux_wire::output::Wish),
     Channels,
+    Opencode(OpencodeHello),
 }
 
 async fn serve<T: Terminal>(
@@ -140,6 +143,11 @@ async fn serve<T: Terminal>(
         };
         match answer {
             Answer::Channels => return tools::tell_channels(stream, desk.tools.changes(), shutdown).await,
+            Answer::Opencode(hello) => {
+                let Ok(_place) = Arc::clone(&desk.attention.opencodes).try_acquire_owned() else { return };
+                drop(place);
+                return opencode::follow(stream, hello, desk.attention.ears.clone(), shutdown).await;
+            }
             Answer::Line(reply) => {
                 if stream.get_mut().write_all(&reply).await.is_err() {
                     return;
@@ -191,6 +199,7 @@ impl<T: Terminal> Desk<T> {
             Ok(Request::Hook(frame)) => line_of(&self.hook(&frame, peer).await),
             Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
             Ok(Request::Channels) => Answer::Channels,
+            Ok(Request::Opencode(hello)) => Answer::Opencode(hello),
             Ok(request) => line_of(&self.request(request).await),
         }
     }
@@ -222,7 +231,7 @@ impl<T: Terminal> Desk<T> {
             Request::Attention { unlike } => self.attention.standing(unlike).await,
             Request::Mute(mute) => self.attention.mute(mute).await,
             Request::TestRoute { route } => self.attention.test(&route).await,
-            Request::Hook(_) | Request::Subscribe(_) | Request::Channels => {
+            Request::Hook(_) | Request::Subscribe(_) | Request::Channels | Request::Opencode(_) => {
                 Reply::refused(ErrorCode::NotAllowed, "not here")
             }
         }

@@ -6,17 +6,19 @@
 use std::sync::{Arc, Mutex};
 
 use ccmux_policy::PolicyStatus;
+use ccmux_policy::attention::opencode::Origin;
 use ccmux_wire::status::{ChannelStatus, TmuxStatus};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::house::House;
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
+use crate::attention::opencode::stream::Stream;
 use crate::attention::{Attendant, Ears};
 use crate::control::Desk;
-use crate::control::attention::AttentionDesk;
+use crate::control::attention::{AttentionDesk, MAX_OPENCODES};
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
 use crate::control::requests::Answers;
@@ -88,7 +90,23 @@ pub(super) fn start_attendant(
     let attendant = Attendant::new(setting, ears.clone(), heard);
     let changed = attendant.changes();
     tasks.spawn(attendant.run());
-    AttentionDesk { ears, changed, notifier }
+    follow_servers(house, tasks, &ears, shutdown);
+    AttentionDesk { ears, changed, notifier, opencodes: Arc::new(Semaphore::new(MAX_OPENCODES)) }
+}
+
+/// The second source of OpenCode's events.
+fn follow_servers(house: &House, tasks: &TaskTracker, ears: &Ears, shutdown: &CancellationToken) {
+    for (place, (name, server)) in (0..).zip(&house.setting.settings.opencode) {
+        let stream = Stream {
+            name: name.clone(),
+            origin: Origin::Stream(place),
+            server: server.clone(),
+            home: house.setting.home.clone(),
+            ears: ears.clone(),
+            shutdown: shutdown.clone(),
+        };
+        tasks.spawn(stream.run());
+    }
 }
 
 /// The port is bound already: who connects before this waits a moment.

@@ -2,6 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`opencode`] | `[opencode.NAME]`: servers of OpenCode that are followed |
 //! | [`attention`] | `[attention]`, `[attention.KIND]`, `[routes.NAME]`: whom to tell what, and how |
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
@@ -14,6 +15,7 @@ pub mod attention;
 pub mod channels;
 pub mod keys;
 pub mod load;
+pub mod opencode;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,7 @@ use crate::turns::store::Keep;
 pub use attention::{AttentionSettings, RouteSettings};
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
+use opencode::OpencodeServer;
 
 /// An outgoing message that was begun is finished within that time, or torn.
 const FINISH: Duration = Duration::from_secs(5);
@@ -81,6 +84,9 @@ pub struct Settings {
     /// How notices reach people.
     #[serde(default)]
     pub routes: BTreeMap<String, RouteSettings>,
+    /// Servers of OpenCode that are followed.
+    #[serde(default)]
+    pub opencode: BTreeMap<String, OpencodeServer>,
     /// Policies of single channels.
     #[serde(default)]
     pub channels: BTreeMap<ChannelName, ChannelSettings>,
@@ -247,6 +253,7 @@ impl Settings {
             retention: RetentionSettings { days: 30, bytes: 1 << 30 },
             attention: AttentionSettings::default(),
             routes: BTreeMap::new(),
+            opencode: BTreeMap::new(),
             channels: BTreeMap::new(),
         }
     }
@@ -350,6 +357,9 @@ impl Settings {
         }
         for (name, channel) in &self.channels {
             channel.check(name, self.limits.message_bytes)?;
+        }
+        for (name, server) in &self.opencode {
+            server.check(name)?;
         }
         self.attention.check(&self.routes)?;
         match shell_words::split(&self.agent.command) {

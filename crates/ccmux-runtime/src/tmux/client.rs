@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -123,6 +123,15 @@ impl Client {
         if let Some(file) = &settings.config {
             server.extend(["-f".into(), file.into()]);
         }
+        Self::of_server(settings, server)
+    }
+
+    /// A client of whatever server listens there.
+    pub(super) fn of_socket(settings: &TmuxSettings, socket: &Path) -> Self {
+        Self::of_server(settings, vec!["-u".into(), "-S".into(), socket.into()])
+    }
+
+    fn of_server(settings: &TmuxSettings, server: Vec<OsString>) -> Self {
         let environment = scrubbed_environment(std::env::vars_os());
         Self { binary: settings.binary.clone(), server, environment }
     }

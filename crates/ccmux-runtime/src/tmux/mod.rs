@@ -20,6 +20,7 @@
 //! - Every tmux process is ended after 5 s.
 
 mod client;
+mod elsewhere;
 mod facts;
 mod pane;
 mod script;
@@ -31,7 +32,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -176,6 +177,10 @@ impl Terminal for Tmux {
 
     async fn last_typed(&self) -> Result<Option<UnixMs>, TerminalError> {
         self.last_activity().await
+    }
+
+    async fn last_typed_in(&self, socket: &Path, pane: &str) -> Result<Option<UnixMs>, TerminalError> {
+        self.activity_at(socket, pane).await
     }
 
     async fn watch_output(&self, news: mpsc::Sender<PaneNews>) {
