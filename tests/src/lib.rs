@@ -15,12 +15,14 @@
 //! | [`container`] | containers of a house, on bubblewrap |
 //! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
+//! | [`desktop`] | an X server with a real notification daemon |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
 //! | [`notes`] | notes between agents of a repository |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`receiver`] | services that take notices, as strict as their documents |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
+//! | [`opencode`] | the real OpenCode CLI on a mock of a model's provider |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
 //! Knows the contract and ccmux-wire, none of the daemon's insides. A test of a line in a FIFO:
@@ -42,6 +44,7 @@ pub mod binaries;
 pub mod claude;
 pub mod container;
 pub mod crowd;
+pub mod desktop;
 pub mod doors;
 pub mod house;
 pub mod http;
@@ -51,12 +54,14 @@ pub mod listening;
 pub mod mcp_library;
 pub mod metrics;
 pub mod notes;
+pub mod opencode;
 pub mod patience;
 pub mod proof;
 pub mod receiver;
 pub mod systemd;
 
 pub use adapter_program::AdapterProgram;
+pub use desktop::Desktop;
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};
 pub use human::Human;

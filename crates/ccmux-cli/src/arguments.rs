@@ -93,7 +93,8 @@ pub enum Command {
     Answer(AnswerOptions),
     /// Close a question without an answer
     Acknowledge(AcknowledgeOptions),
-    /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
+    /// Put hooks and tools into Claude Code's own files (--user), the service into systemd or launchd (--service), or the
+    /// plugin into OpenCode's folder (--opencode)
     ///
     /// Works without the daemon. A second run changes no byte, `uninstall` takes everything out again. Exit codes: 0 done,
     /// 1 failed, 2 usage, 4 a file is refused and nothing was changed, 69 ccmux-hook is missing, 73 the state directory is
@@ -334,7 +335,7 @@ impl DoctorOptions {
 pub struct McpOptions {}
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["user", "service"]))]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["user", "service", "opencode"]))]
 pub struct InstallOptions {
     /// Claude Code's own files: hooks into settings.json, the tools into .claude.json
     #[arg(long)]
@@ -343,6 +344,10 @@ pub struct InstallOptions {
     /// The service of systemd or launchd that starts the daemon
     #[arg(long)]
     pub service: bool,
+
+    /// The plugin for OpenCode, which tells the daemon what happens in its sessions
+    #[arg(long)]
+    pub opencode: bool,
 
     /// Show what would change, as a diff, and change nothing
     #[arg(long)]
@@ -363,6 +368,7 @@ impl InstallOptions {
         let flags = [
             ("--user", self.user),
             ("--service", self.service),
+            ("--opencode", self.opencode),
             ("--dry-run", self.dry_run),
             ("--now", self.now),
         ];

@@ -13,6 +13,7 @@ use crate::hook::HookFrame;
 use crate::id::SessionId;
 use crate::inbox::{InboxMessage, InboxRequest};
 use crate::notes::NotesNews;
+use crate::opencode::OpencodeHello;
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -65,6 +66,8 @@ pub enum Request {
     Tool(ToolCall),
     /// A stream: the channels as they are, and again whenever they are others.
     Channels,
+    /// A stream the other way: events of OpenCode, one a line, not answered.
+    Opencode(OpencodeHello),
     /// Show what waits for somebody.
     Attention {
         /// Answer only once it is something else than this, or after 60 s.

@@ -13,6 +13,7 @@
 //! | [`inbox`] | what `ccmux inbox` asks, and messages as it shows them |
 //! | [`hook`] | the frame a hook sends and the reply it obeys |
 //! | [`notes`] | what clients tell of notes and questions between agents |
+//! | [`opencode`] | what OpenCode's plugin tells |
 //! | [`output`] | lines on `output.sock`: turns, alerts, the goodbye |
 //! | [`receipt`] | the states of a message and the receipt for one |
 //! | [`sender`] | three lines of older senders over TCP |
@@ -34,6 +35,7 @@ pub mod id;
 pub mod inbound;
 pub mod inbox;
 pub mod notes;
+pub mod opencode;
 pub mod output;
 pub mod paths;
 pub mod receipt;

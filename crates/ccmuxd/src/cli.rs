@@ -66,7 +66,8 @@ pub enum Command {
         #[arg(long, conflicts_with = "screen")]
         no_probe: bool,
     },
-    /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
+    /// Put hooks and tools into Claude Code's own files (--user), the service into systemd or launchd (--service), or the
+    /// plugin into OpenCode's folder (--opencode)
     ///
     /// Works without a daemon. A second run changes no byte, `uninstall` takes everything out again. Exit codes: 0 done,
     /// 1 failed, 2 usage, 4 a file is refused and nothing was changed, 69 ccmux-hook is missing, 73 the state directory is
@@ -96,7 +97,7 @@ pub enum Command {
 
 /// What is put in, or taken out.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["user", "service"]))]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["user", "service", "opencode"]))]
 pub struct InstallOptions {
     /// Claude Code's own files: hooks into settings.json, the tools into .claude.json
     ///
@@ -107,6 +108,11 @@ pub struct InstallOptions {
     /// The service of systemd or launchd that starts the daemon
     #[arg(long)]
     pub service: bool,
+    /// The plugin for OpenCode, which tells the daemon what happens in its sessions
+    ///
+    /// It goes to ~/.config/opencode/plugin/ccmux.js, and counts for each OpenCode that starts from then on.
+    #[arg(long)]
+    pub opencode: bool,
     /// Show what would change, as a diff, and change nothing
     #[arg(long)]
     pub dry_run: bool,

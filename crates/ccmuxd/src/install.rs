@@ -14,6 +14,7 @@ use std::process::{Command, ExitCode};
 
 use ccmux_runtime::agent::version::Version;
 use ccmux_runtime::daemon::Setting;
+use ccmux_runtime::install::opencode;
 use ccmux_runtime::install::places::{ask_version, copy_hook, in_claudes_files};
 use ccmux_runtime::install::units::{Starter, Unit};
 use ccmux_runtime::install::{Change, Direction, InstallError, Installation, namespaces};
@@ -76,6 +77,9 @@ fn do_it(
                 ));
             });
         }
+    }
+    if options.opencode {
+        apply(&opencode::plugin(setting), options.dry_run, direction)?;
     }
     if options.service {
         let unit = Unit::of(setting, instance, Starter::HERE);

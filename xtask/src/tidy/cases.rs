@@ -61,6 +61,7 @@ const FAULTS: &[(u8, &str)] = &[
     (37, "a FIFO without a reader, or with one that never reads, freezes the daemon"),
     (38, "two permissions at once, and the second is lost"),
     (39, "what is granted at once floods the phone"),
+    (40, "OpenCode: done while background agents work, Esc an error, two idles told twice"),
     (41, "a text becomes markup; a secret stands in a log"),
     (42, "a notifier that hangs blocks others"),
 ];
@@ -106,6 +107,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
     ("G5", On::Demo, "notes between agents: nothing lost, doubled only by a kill, no CPU while blocked"),
     ("G6", On::Demo, "three-line senders over TCP; probes, garbage and 10,000 connections do no harm"),
+    ("G3", On::Demo, "each route against a real receiver"),
     ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),

@@ -11,7 +11,9 @@
 //! | [`guests`] | containers and older senders |
 //! | [`words`] | the texts of notices |
 //! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
+//! | [`opencode`] | the same for OpenCode's events |
 //! | [`attendant`] | the task |
+//! | `list` | what is shown of what waits, and what may be muted |
 //!
 //! Whoever has something to tell holds [`Ears`] and never waits. The engine never sees a text; they are kept beside it,
 //! by the item's key.
@@ -20,6 +22,8 @@ pub mod attendant;
 pub mod book;
 pub mod fact;
 pub mod guests;
+mod list;
+pub mod opencode;
 pub mod words;
 
 use ccmux_policy::attention::{Answer, Key, Mute, Selection};
@@ -52,6 +56,8 @@ pub enum Heard {
     },
     /// Somebody without a session of ours tells something.
     Guest(GuestNews),
+    /// Something of OpenCode's.
+    Opencode(opencode::News),
     /// The agent's state file changed.
     File(FileState),
     /// The agent's process is gone; whose it was, if that is known.
@@ -73,8 +79,8 @@ pub enum Heard {
     Over(Vec<Selection>),
     /// A look that the engine asked for.
     Answered(Key, Answer),
-    /// Somebody wants no notices for a while.
-    Mute(Mute),
+    /// Somebody wants no notices for a while; whether that names something.
+    Mute(Mute, oneshot::Sender<bool>),
     /// Somebody asks what waits.
     Asked(oneshot::Sender<Standing>),
 }

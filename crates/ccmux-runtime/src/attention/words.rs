@@ -9,7 +9,7 @@
 //! ```
 
 use ccmux_policy::UnixMs;
-use ccmux_policy::attention::{Key, Kind};
+use ccmux_policy::attention::{Key, Kind, Source};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,8 @@ impl Text {
                 let body = format!(
                     "Task: {task}\nStarted: {started}\nDuration: {seconds} seconds\nWaiting for your input for {waited_s} seconds"
                 );
-                ("Claude Code - User Input Needed".to_owned(), body)
+                let program = if key.source == Source::Opencode { "OpenCode" } else { "Claude Code" };
+                (format!("{program} - User Input Needed"), body)
             }
         };
         let (kind, session) = (key.kind.word().to_owned(), key.session.to_string());
@@ -105,7 +106,6 @@ fn local(at: UnixMs, utc_offset_s: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ccmux_policy::attention::Source;
     use ccmux_wire::id::SessionId;
 
     use super::*;

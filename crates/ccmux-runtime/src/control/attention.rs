@@ -1,6 +1,7 @@
 //! What the user's client asks about waiting: `attention`, `mute`, `test_route`; and where hooks are told to the
 //! attendant.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::UnixMs;
@@ -10,7 +11,7 @@ use ccmux_wire::attention::{MuteRequest, Standing};
 use ccmux_wire::control::{ErrorCode, Reply};
 use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::SessionId;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::hooks::{HookFront, session_of};
@@ -18,9 +19,15 @@ use crate::attention::fact::Fact;
 use crate::attention::{Ears, Heard};
 use crate::clock::unix_ms;
 use crate::notify::{Notice, Notifier};
+use crate::spots::{Spot, Spots};
 
 /// Whoever watches is answered by then, be it with the same.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
+
+/// A session's id is no longer.
+const MAX_ID_BYTES: usize = 64;
+/// More connections of OpenCode's plugin than that are hung up on.
+pub const MAX_OPENCODES: usize = 256;
 
 /// Answers for the attendant.
 #[derive(Debug)]
@@ -31,6 +38,10 @@ pub struct AttentionDesk {
     pub changed: watch::Receiver<u64>,
     /// The ways to people.
     pub notifier: Notifier,
+    /// Where foreign sessions can be seen.
+    pub spots: Spots,
+    /// Places for connections of OpenCode's plugin: they last as long as their processes.
+    pub opencodes: Arc<Semaphore>,
 }
 
 impl AttentionDesk {
@@ -38,6 +49,9 @@ impl AttentionDesk {
     pub(super) fn hook(&self, frame: &HookFrame, origin: Origin, front: &HookFront) {
         let Some(session) = session_of(&frame.payload) else { return };
         let own = origin == Origin::Own;
+        if let Some(spot) = frame.spot.as_ref().filter(|_| !own) {
+            self.spots.put(&session, Spot::of(spot));
+        }
         let prompt = frame.payload.get("prompt").and_then(|prompt| prompt.as_str());
         let ours = own && prompt.is_some_and(|prompt| front.on_the_way.batch_of(prompt).is_some());
         if let Some(fact) = Fact::of(frame, ours) {
@@ -68,20 +82,21 @@ impl AttentionDesk {
 
     /// Says nothing about it for a while.
     pub(super) async fn mute(&self, request: MuteRequest) -> Reply {
-        if request.what.is_empty() || request.what.len() > 64 {
-            return Reply::refused(
-                ErrorCode::Rejected,
-                "give a session's id or a kind, as `ccmux attention` shows them",
-            );
-        }
         let what = match Kind::from_word(&request.what) {
             Some(kind) => Muted::Kind(kind),
             None => Muted::Session(SessionId::new(&request.what)),
         };
         let for_ms = i64::try_from(request.for_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let until = UnixMs(unix_ms().0.saturating_add(for_ms));
-        self.ears.tell(Heard::Mute(Mute { what, until }));
-        self.standing(None).await
+        let (answer, answered) = oneshot::channel();
+        let is_short = (1..=MAX_ID_BYTES).contains(&request.what.len());
+        if is_short {
+            self.ears.tell(Heard::Mute(Mute { what, until }, answer));
+        }
+        match is_short && answered.await != Ok(false) {
+            true => self.standing(None).await,
+            false => Reply::refused(ErrorCode::Rejected, nothing_of_that_name(&request.what)),
+        }
     }
 
     /// One try of a route, now.
@@ -99,4 +114,12 @@ impl AttentionDesk {
             Err(error) => Reply::refused(ErrorCode::Rejected, format!("{route}: {error}")),
         }
     }
+}
+
+fn nothing_of_that_name(what: &str) -> String {
+    let kinds = Kind::ALL.map(Kind::word).join(", ");
+    let what: String = what.chars().take(MAX_ID_BYTES).collect();
+    format!(
+        "{what:?} is neither a kind ({kinds}) nor a session that is known, as `ccmux attention` shows them"
+    )
 }

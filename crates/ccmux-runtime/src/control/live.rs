@@ -178,6 +178,7 @@ fn differences(from: &Settings, to: &Settings, loaded: &Loaded) -> Vec<String> {
     });
     keys.chain(channels(&from["channels"], &to["channels"]))
         .chain(routes(&from["routes"], &to["routes"]))
+        .chain(differing(&from["opencode"], &to["opencode"]).map(|name| format!("opencode.{name} changed")))
         .collect()
 }
 

@@ -13,6 +13,7 @@
 //! | [`interrupt`] | `interrupt` |
 //! | [`questions`] | the instruction to ask through the question tool |
 //! | [`reload`] | `reload`, and the signal for it |
+//! | [`opencode`] | events of OpenCode's plugin |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
 //! It decides nothing about messages or the agent; it never logs what a frame holds.
@@ -23,6 +24,7 @@ pub mod hooks;
 pub mod interrupt;
 pub mod live;
 pub mod notes;
+mod opencode;
 pub mod permission;
 pub mod principal;
 pub mod questions;

@@ -11,6 +11,7 @@ use ccmux_wire::WIRE_VERSION;
 use ccmux_wire::control::{ErrorCode, Reply, Request};
 use ccmux_wire::halves;
 use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};
+use ccmux_wire::opencode::OpencodeHello;
 use nix::unistd::Uid;
 use serde::Serialize;
 use serde_json::Value;
@@ -25,10 +26,10 @@ use super::attention::AttentionDesk;
 use super::hooks::{HookFront, session_of};
 use super::interrupt::InterruptDesk;
 use super::notes::NotesDesk;
-use super::permission;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
+use super::{opencode, permission};
 use super::{questions, tools};
 use crate::afar::{self, Waiting};
 use crate::body::logged;
@@ -127,6 +128,7 @@ enum Answer {
     Channels,
     /// A hook that waits for somebody far away.
     Hold(Waiting),
+    Opencode(OpencodeHello),
 }
 
 async fn serve<T: Terminal>(
@@ -157,6 +159,11 @@ async fn serve<T: Terminal>(
         };
         match answer {
             Answer::Channels => return tools::tell_channels(stream, desk.tools.changes(), shutdown).await,
+            Answer::Opencode(hello) => {
+                let Ok(_place) = Arc::clone(&desk.attention.opencodes).try_acquire_owned() else { return };
+                drop(place);
+                return opencode::follow(stream, hello, desk.attention.ears.clone(), shutdown).await;
+            }
             Answer::Line(reply) => {
                 if stream.get_mut().write_all(&reply).await.is_err() {
                     return;
@@ -230,6 +237,7 @@ impl<T: Terminal> Desk<T> {
             Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
             Ok(Request::Channels) => Answer::Channels,
             Ok(Request::Container(request)) => line_of(&self.containers.owner(request, peer).await),
+            Ok(Request::Opencode(hello)) => Answer::Opencode(hello),
             Ok(request) => line_of(&self.request(request).await),
         }
     }
@@ -268,7 +276,8 @@ impl<T: Terminal> Desk<T> {
             | Request::Subscribe(_)
             | Request::Channels
             | Request::Container(_)
-            | Request::Guest(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
+            | Request::Guest(_)
+            | Request::Opencode(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
         }
     }
 

@@ -6,8 +6,9 @@
 use std::sync::{Arc, Mutex};
 
 use ccmux_policy::PolicyStatus;
+use ccmux_policy::attention::opencode::Origin;
 use ccmux_wire::status::{ChannelStatus, TmuxStatus};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,10 +17,11 @@ use super::house::House;
 use crate::afar::{Answers, Keeper};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
+use crate::attention::opencode::stream::Stream;
 use crate::attention::{Attendant, Ears};
 use crate::containers::ContainerDesk;
 use crate::control::Desk;
-use crate::control::attention::AttentionDesk;
+use crate::control::attention::{AttentionDesk, MAX_OPENCODES};
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
 use crate::control::interrupt::InterruptDesk;
@@ -29,9 +31,11 @@ use crate::intake::ChannelBoard;
 use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
 use crate::metrics::{Follower, Page};
+use crate::notify::desktop::focus::Focus;
 use crate::notify::{Notifier, Route, Ways};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
+use crate::spots::Spots;
 use crate::tmux::Tmux;
 use crate::workers::on_the_way::OnTheWay;
 use crate::workers::starter::AgentNow;
@@ -88,7 +92,9 @@ pub(super) fn start_attendant(
 ) -> AttentionDesk {
     let settings = &house.setting.settings;
     let routes = Route::all(&settings.routes, &house.setting.home);
-    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
+    let spots = Spots::default();
+    let focus = Focus { own: Some(Arc::clone(&house.terminal)), spots: spots.clone() };
+    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone(), focus });
     let (book, kept) = match Book::open(house.state_dir.path()) {
         Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
         Err(error) => {
@@ -105,6 +111,7 @@ pub(super) fn start_attendant(
         terminal: Arc::clone(&house.terminal),
         agent,
         notifier: notifier.clone(),
+        spots: spots.clone(),
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
     };
@@ -112,7 +119,23 @@ pub(super) fn start_attendant(
     let attendant = Attendant::new(setting, ears.clone(), heard);
     let changed = attendant.changes();
     tasks.spawn(attendant.run());
-    AttentionDesk { ears, changed, notifier }
+    follow_servers(house, tasks, &ears, shutdown);
+    AttentionDesk { ears, changed, notifier, spots, opencodes: Arc::new(Semaphore::new(MAX_OPENCODES)) }
+}
+
+/// The second source of OpenCode's events.
+fn follow_servers(house: &House, tasks: &TaskTracker, ears: &Ears, shutdown: &CancellationToken) {
+    for (place, (name, server)) in (0..).zip(&house.setting.settings.opencode) {
+        let stream = Stream {
+            name: name.clone(),
+            origin: Origin::Stream(place),
+            server: server.clone(),
+            home: house.setting.home.clone(),
+            ears: ears.clone(),
+            shutdown: shutdown.clone(),
+        };
+        tasks.spawn(stream.run());
+    }
 }
 
 /// The port is bound already: who connects before this waits a moment.

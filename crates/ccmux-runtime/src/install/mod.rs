@@ -9,6 +9,7 @@
 //! | [`claude_lock`] | the lock that Claude Code takes while it changes its state |
 //! | [`backup`] | what a file was before |
 //! | [`units`] | the service that starts the daemon, for systemd and launchd |
+//! | [`opencode`] | the plugin for OpenCode |
 //! | [`namespaces`] | whether the service's sandbox can be had here |
 //!
 //! Each file goes the same way, and is looked at again from the beginning if another program wrote it meanwhile:
@@ -25,6 +26,7 @@ pub mod claude_lock;
 mod document;
 pub mod edits;
 pub mod namespaces;
+pub mod opencode;
 pub mod places;
 pub mod units;
 pub mod user_file;

@@ -148,7 +148,7 @@ impl Unit {
     }
 }
 
-fn variable(setting: &Setting, name: &str) -> String {
+pub(super) fn variable(setting: &Setting, name: &str) -> String {
     let found = setting.environment.iter().find(|(known, _)| known == name);
     found.and_then(|(_, value)| value.to_str()).unwrap_or_default().to_owned()
 }

@@ -292,6 +292,7 @@ pub fn default_file() -> String {
     }
     push_channel(&mut text);
     text.push_str(super::attention::ROUTES_IN_THE_FILE);
+    text.push_str(super::opencode::IN_THE_FILE);
     text
 }
 
@@ -351,6 +352,7 @@ mod tests {
         listed.push("channels".to_owned());
         // A route's keys depend on its type.
         listed.push("routes".to_owned());
+        listed.push("opencode".to_owned());
         found.sort();
         listed.sort();
         assert_eq!(found, listed);

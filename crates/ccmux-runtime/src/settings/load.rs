@@ -197,8 +197,8 @@ fn check_keys(prefix: &str, value: &Value, origin: &str) -> Result<(), SettingsE
             check_channels(inner, origin)?;
             continue;
         }
-        // A route's keys depend on its type, which its own reader knows.
-        if prefix.is_empty() && name == "routes" {
+        // A route's keys depend on its type, which its own reader knows; a server's reader knows its own.
+        if prefix.is_empty() && (name == "routes" || name == "opencode") {
             continue;
         }
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };

@@ -2,6 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`opencode`] | `[opencode.NAME]`: servers of OpenCode that are followed |
 //! | [`attention`] | `[attention]`, `[attention.KIND]`, `[routes.NAME]`: whom to tell what, and how |
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
@@ -17,6 +18,7 @@ pub mod attention;
 pub mod channels;
 pub mod keys;
 pub mod load;
+pub mod opencode;
 pub mod permission;
 pub mod services;
 pub mod tcp;
@@ -38,6 +40,7 @@ use crate::turns::store::Keep;
 pub use attention::{AttentionSettings, RouteSettings};
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
+use opencode::OpencodeServer;
 pub use permission::PermissionSettings;
 pub use tcp::TcpSettings;
 
@@ -95,6 +98,9 @@ pub struct Settings {
     /// How notices reach people.
     #[serde(default)]
     pub routes: BTreeMap<String, RouteSettings>,
+    /// Servers of OpenCode that are followed.
+    #[serde(default)]
+    pub opencode: BTreeMap<String, OpencodeServer>,
     /// Policies of single channels.
     #[serde(default)]
     pub channels: BTreeMap<ChannelName, ChannelSettings>,
@@ -264,6 +270,7 @@ impl Settings {
             permission: PermissionSettings::default(),
             attention: AttentionSettings::default(),
             routes: BTreeMap::new(),
+            opencode: BTreeMap::new(),
             channels: BTreeMap::new(),
         }
     }
@@ -369,6 +376,9 @@ impl Settings {
             channel.check(name, self.limits.message_bytes)?;
         }
         self.permission.check()?;
+        for (name, server) in &self.opencode {
+            server.check(name)?;
+        }
         self.attention.check(&self.routes)?;
         self.tcp.check()?;
         match shell_words::split(&self.agent.command) {
