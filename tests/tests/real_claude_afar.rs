@@ -11,12 +11,13 @@ use serde_json::Value;
 
 const SETTINGS: &str = "[permission]\nchannel = \"phone\"\n";
 
-/// Without `--dangerously-skip-permissions`.
+/// Claude asks before each command.
 fn in_default_mode(more: &str) -> Option<House> {
     let claude = claude::or_skip()?;
     let house = House::with_claude(&claude);
     house.write_settings(&format!("{SETTINGS}{more}"));
-    house.start_with(&[("CCMUX_AGENT_COMMAND", &claude.display().to_string())]);
+    let command = format!("{} --permission-mode default", claude.display());
+    house.start_with(&[("CCMUX_AGENT_COMMAND", &command)]);
     house.wait_ready();
     Some(house)
 }
@@ -102,7 +103,7 @@ fn answered_both_ways(house: &House) {
 fn the_terminal_is_first_and_the_hook_goes() {
     let Some(house) = in_default_mode("") else { return };
     let phone = house.listen_to("out.phone");
-    house.write("in.t", "bash: sleep 15; echo $((6 * 7))\n");
+    house.write("in.t", "bash: sleep 15; echo $((6 * 7)) > slow; cat slow\n");
     let late = code(&house, &phone);
     house.wait_for_state(StateWord::Dialog);
     house.wait_until("the dialog", || house.screen().contains("1. Yes"));

@@ -297,7 +297,7 @@ impl<T: Terminal> Desk<T> {
         note_hook(frame, &principal);
         let origin = principal.origin();
         let doubled = self.hooks.came_already(frame, origin);
-        let waiting = self.from_afar(frame, &principal, doubled);
+        let waiting = self.ask_from_afar(frame, &principal, doubled);
         if doubled {
             return waiting.map_or_else(|| line_of(&HookReply::ok()), Answer::Hold);
         }
@@ -321,7 +321,7 @@ impl<T: Terminal> Desk<T> {
     }
 
     /// Sessions that others run are answered at their terminals.
-    fn from_afar(&self, frame: &HookFrame, principal: &Principal, doubled: bool) -> Option<Waiting> {
+    fn ask_from_afar(&self, frame: &HookFrame, principal: &Principal, doubled: bool) -> Option<Waiting> {
         let session = session_of(&frame.payload).filter(|_| *principal == Principal::OwnSession)?;
         self.afar.hook(frame, &session);
         self.afar.ask(frame, session, doubled)

@@ -173,10 +173,14 @@ impl Afar {
         self.asks.iter().find(|(_, ask)| same(ask)).map(|(code, _)| code)
     }
 
-    /// The open ask of that subject, however old.
+    /// The latest open ask of that subject.
     pub fn code_of(&self, session: &SessionId, subject: &str) -> Option<&Code> {
-        let open = self.asks.iter().filter(|(_, ask)| matches!(ask.standing, Standing::Open { .. }));
-        open.filter(|(_, ask)| ask.session == *session && ask.subject == subject).map(|(code, _)| code).last()
+        let of_it = |ask: &&Ask| ask.session == *session && ask.subject == subject;
+        let open = self.asks.iter().filter_map(|(code, ask)| match ask.standing {
+            Standing::Open { since, .. } => Some((since, code)).filter(|_| of_it(&ask)),
+            Standing::Closed { .. } => None,
+        });
+        open.max().map(|(_, code)| code)
     }
 
     /// A new ask; `false`: that code was issued before, draw another one.
