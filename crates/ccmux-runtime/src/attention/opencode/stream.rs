@@ -109,7 +109,10 @@ impl Stream {
         // No task of the runtime's, which would wait for it at its end.
         let reader = move || match stream.follow(&news) {
             Ok(()) => {}
-            Err(error) => tracing::debug!(event = "opencode.not_followed", server = stream.name, %error),
+            Err(error @ StreamError::Unreachable) => {
+                tracing::debug!(event = "opencode.not_followed", server = stream.name, %error);
+            }
+            Err(error) => tracing::warn!(event = "opencode.not_followed", server = stream.name, %error),
         };
         if thread::Builder::new().name("opencode-stream".into()).spawn(reader).is_err() {
             return false;
