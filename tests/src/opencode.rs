@@ -5,12 +5,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::binaries;
 use crate::house::House;
+use crate::patience;
 
+/// It starts slowly, and more so where many tests run.
+pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The version that the tests are written for.
 pub const VERSION: &str = "1.18.33";
 
@@ -122,7 +126,7 @@ impl<'a> Opencode<'a> {
 
     /// `opencode run`, to its end.
     pub fn run(&self, prompt: &str) {
-        let output = self.house.run_to_end(self.command(&["run", prompt]));
+        let output = patience::run_to_end(self.command(&["run", prompt]), PATIENCE);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -132,7 +136,7 @@ impl<'a> Opencode<'a> {
         let mut command = self.command(&["serve", "--port", "0", "--hostname", "127.0.0.1"]);
         command.stdout(fs::File::create(&out).unwrap()).stderr(Stdio::null());
         self.children.push(command.spawn().expect("opencode can be started"));
-        self.url = self.house.wait_for("the server's address", || {
+        self.url = self.house.wait_within(PATIENCE, "the server's address", || {
             let said = fs::read_to_string(&out).ok()?;
             let at = said.find("http://127.0.0.1:")?;
             Some(said[at..].split_whitespace().next()?.trim_end_matches('/').to_owned())
@@ -143,7 +147,7 @@ impl<'a> Opencode<'a> {
     /// A request to the server; what it answered.
     pub fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let mut curl = self.house.command("curl");
-        curl.args(["-s", "--max-time", "30", "-X", method]).arg(format!("{}{path}", self.url));
+        curl.args(["-s", "--max-time", "170", "-X", method]).arg(format!("{}{path}", self.url));
         if let Some(body) = body {
             curl.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
         }
@@ -166,7 +170,7 @@ impl<'a> Opencode<'a> {
 
     /// The id of what a session of the server's asks: `permission` or `question`.
     pub fn asked(&self, what: &str) -> String {
-        self.house.wait_for(what, || {
+        self.house.wait_within(PATIENCE, what, || {
             self.ask("GET", &format!("/{what}"), None).pointer("/0/id")?.as_str().map(str::to_owned)
         })
     }
@@ -201,8 +205,9 @@ impl House {
         window.extend(arguments.iter().map(|&argument| argument.to_owned()));
         let words: Vec<&str> = window.iter().map(String::as_str).collect();
         let pane = self.tmux(&words);
-        self.wait_until("OpenCode's prompt", || {
-            self.tmux(&["capture-pane", "-p", "-t", &pane]).contains("Ask anything")
+        self.wait_within(PATIENCE, "OpenCode's prompt", || {
+            let screen = self.tmux(&["capture-pane", "-p", "-t", &pane]);
+            screen.contains("Ask anything").then_some(())
         });
         pane
     }

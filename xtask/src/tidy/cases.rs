@@ -17,8 +17,8 @@ use super::tree::{TextFile, Tree};
 
 const HERE: &str = "xtask/src/tidy/cases.rs";
 
-/// Tests of these files run the real Claude Code.
-const REAL: &str = "tests/tests/real_claude";
+/// Tests of these files run the real Claude Code, or the real OpenCode.
+const REAL: &str = "tests/tests/real_";
 
 /// What went wrong in the field with tools of this kind, and must have a test. The numbers are those of the project's
 /// collection; what is missing here belongs to doors that don't exist yet.
@@ -108,6 +108,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("G5", On::Demo, "notes between agents: nothing lost, doubled only by a kill, no CPU while blocked"),
     ("G6", On::Demo, "three-line senders over TCP; probes, garbage and 10,000 connections do no harm"),
     ("G3", On::Demo, "each route against a real receiver"),
+    ("G4", On::Real, "OpenCode: the recorded scenarios and the real one give these notices and no others"),
     ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),

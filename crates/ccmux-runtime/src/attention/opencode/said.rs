@@ -60,7 +60,7 @@ impl Said {
             id: event.id.clone().filter(|id| id.len() <= MAX_ID_BYTES),
             session: SessionId::new(&session),
             detail: detail_of(&event.name, properties),
-            title: text_at(properties, "/info/title").filter(|_| is_session).map(|title| words(title)),
+            title: text_at(properties, "/info/title").filter(|_| is_session).map(words),
             task: text_at(properties, "/text").filter(|_| is_prompt).map(|task| shortened(task, TASK_CHARS)),
             events,
         })

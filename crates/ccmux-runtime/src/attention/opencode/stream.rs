@@ -109,7 +109,10 @@ impl Stream {
         // No task of the runtime's, which would wait for it at its end.
         let reader = move || match stream.follow(&news) {
             Ok(()) => {}
-            Err(error) => tracing::debug!(event = "opencode.not_followed", server = stream.name, %error),
+            Err(error @ StreamError::Unreachable) => {
+                tracing::debug!(event = "opencode.not_followed", server = stream.name, %error);
+            }
+            Err(error) => tracing::warn!(event = "opencode.not_followed", server = stream.name, %error),
         };
         if thread::Builder::new().name("opencode-stream".into()).spawn(reader).is_err() {
             return false;
@@ -228,7 +231,7 @@ fn busy_of(status: &Value) -> Vec<SessionId> {
     let busy = sessions.filter(|(_, status)| matches!(status["type"].as_str(), Some("busy" | "retry")));
     let is_id =
         |id: &&String| id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    busy.map(|(session, _)| session).filter(is_id).map(|id| SessionId::new(id)).take(MAX_LISTED).collect()
+    busy.map(|(session, _)| session).filter(is_id).map(SessionId::new).take(MAX_LISTED).collect()
 }
 
 /// The same as the events that told of them.
