@@ -255,7 +255,11 @@ impl<T: Terminal> Desk<T> {
         {
             tracing::error!(event = "hook.dropped", hook = %frame.event);
         }
-        self.notes.hook(frame).await
+        match principal {
+            // A path that comes from elsewhere than this user's own processes is none of this machine.
+            Principal::OwnSession | Principal::Foreign(_) => self.notes.hook(frame).await,
+            Principal::Owner => HookReply::ok(),
+        }
     }
 }
 
