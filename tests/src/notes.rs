@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -31,6 +33,21 @@ impl Listener {
     pub fn kill9(mut self) -> Vec<Value> {
         let _ = kill(Pid::from_raw(self.pid()), Signal::SIGKILL);
         self.lines()
+    }
+
+    /// Waits until it has printed something; `false`: another one prints.
+    pub fn has_begun_to_print(&self) -> bool {
+        let pipe = self.0.stdout.as_ref().unwrap();
+        let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(3000_u16)).unwrap() > 0
+    }
+
+    /// Dies while it prints: its first line is out, and the rest does not fit into the pipe.
+    pub fn killed_while_printing(mut self) -> Value {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        kill(Pid::from_raw(self.pid()), Signal::SIGKILL).unwrap();
+        serde_json::from_str(&line).unwrap()
     }
 
     /// Its lines, once it has ended.
@@ -83,15 +100,15 @@ impl House {
         self.run_to_end(self.ccmux_in(dir, &[&["notify"], arguments].concat()))
     }
 
-    /// `ccmux listen` in the background, once it listens or has ended.
-    pub fn listen(&self, dir: &Path, arguments: &[&str]) -> Listener {
-        self.listen_by(self.ccmux_in(dir, &[&["listen"], arguments].concat()))
+    /// `ccmux listen` in the background, just started.
+    pub fn start_listener(&self, dir: &Path, arguments: &[&str]) -> Listener {
+        let mut command = self.ccmux_in(dir, &[&["listen"], arguments].concat());
+        Listener(command.stdout(Stdio::piped()).spawn().expect("ccmux can be started"))
     }
 
-    /// [`House::listen`] by a command that is given.
-    pub fn listen_by(&self, mut command: Command) -> Listener {
-        let child = command.stdout(Stdio::piped()).spawn().expect("ccmux can be started");
-        let mut listener = Listener(child);
+    /// `ccmux listen` in the background, once it sleeps or has ended.
+    pub fn listen(&self, dir: &Path, arguments: &[&str]) -> Listener {
+        let mut listener = self.start_listener(dir, arguments);
         let pid = listener.pid();
         self.wait_until("a listener", || listener.has_ended() || sleeps_in_poll(pid));
         listener

@@ -110,9 +110,7 @@ fn print(notes: &[Note], out: &mut impl Write) -> io::Result<()> {
     for note in notes {
         out.write_all(note.to_line().as_bytes())?;
     }
-    out.flush()?;
-    fault("printed");
-    Ok(())
+    out.flush()
 }
 
 /// What came since the look stays.
@@ -120,14 +118,6 @@ fn remove(folder: &Folder, seen: usize, kept: &[u8]) -> Result<(), FolderError> 
     let _lock = folder.lock()?;
     let all = folder.lines(FILE)?;
     folder.replace(FILE, &[kept, all.get(seen..).unwrap_or_default()].concat())
-}
-
-/// For the tests of this program's death: `CCMUX_NOTIFY_FAULT=printed` ends it there, as kill -9 would.
-fn fault(place: &str) {
-    if cfg!(debug_assertions) && std::env::var_os("CCMUX_NOTIFY_FAULT").is_some_and(|wanted| wanted == place)
-    {
-        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
-    }
 }
 
 /// Empties it; the notes that nobody will get.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! Stop of a session with CCMUX_AGENT_ID
+//!   it is the primary one              ─► nothing: it is the one to wake
 //!   background tasks run               ─► nothing: a turn of its own will follow
 //!   it asked, and nobody answered      ─► question
 //!   it said `--type complete` itself   ─► complete
@@ -126,7 +127,9 @@ impl NotesDesk {
         match (frame.event.as_str(), &frame.marks.id) {
             ("SessionStart", _) if is_primary(&frame.marks) => return instruction(cwd).await,
             ("UserPromptSubmit", Some(name)) if !is_synthetic(&frame.payload) => self.turn_begins(name, cwd),
-            ("Stop", Some(name)) if background_tasks(&frame.payload) == 0 => self.stopped(name, cwd, frame),
+            ("Stop", Some(name)) if !is_primary(&frame.marks) && background_tasks(&frame.payload) == 0 => {
+                self.stopped(name, cwd, frame)
+            }
             _ => {}
         }
         HookReply::ok()

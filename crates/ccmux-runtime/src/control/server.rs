@@ -315,7 +315,11 @@ impl<T: Terminal> Desk<T> {
 
     /// What the hook prints, if anything.
     async fn hook_reply(&self, frame: &HookFrame, principal: &Principal) -> HookReply {
-        let reply = self.notes.hook(frame).await;
+        let reply = match principal {
+            // A path that comes from elsewhere than this user's own processes is none of this machine.
+            Principal::OwnSession | Principal::Foreign(_) => self.notes.hook(frame).await,
+            Principal::Owner | Principal::Container(_) => HookReply::ok(),
+        };
         let instruction = || self.instruction(&frame.event).filter(|_| *principal == Principal::OwnSession);
         HookReply { stdout: reply.stdout.or_else(instruction), ..HookReply::ok() }
     }
