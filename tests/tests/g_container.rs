@@ -215,6 +215,23 @@ fn a_container_outlives_the_daemon_and_its_directory_does_not_outlive_it() {
 }
 
 #[test]
+fn a_question_is_answered_by_the_next_daemon() {
+    if !container::or_skip() {
+        return;
+    }
+    let house = house();
+    let asking = container::spawn(&house, "ccmux container ask --wait 120 Now or later?");
+    house.wait_until("the question", || {
+        listed(&house)["questions"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    house.kill9();
+    house.start();
+    let question = listed(&house)["questions"][0]["id"].as_str().unwrap().to_owned();
+    house.ccmux_ok(&["container", "answer", &question, "later"]);
+    assert_eq!(end(asking), "later\n");
+}
+
+#[test]
 fn who_is_killed_leaves_nothing_behind() {
     if !container::or_skip() {
         return;
@@ -322,6 +339,23 @@ fn with_enforce_questions_a_prompt_brings_the_instruction() {
     assert!(context.contains("AskUserQuestion"), "{printed}");
     let plain = House::builder().ready();
     assert_eq!(container::said(&plain, prompt), "");
+}
+
+#[test]
+fn with_enforce_questions_the_owned_session_is_told_too_and_foreign_ones_are_not() {
+    let house = House::builder().settings("enforce_questions = true\n").ready();
+    let token = fs::read_to_string(house.state_dir().join("session.token")).unwrap();
+    let agent = house.status().agent.pid.unwrap().to_string();
+    let printed = |token: &str| {
+        let payload = json!({"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "x"});
+        let mut shell = house.command("bash");
+        let hook = house.path("hook/ccmux-hook");
+        shell.args(["-c", &format!("echo '{payload}' | {}", hook.display())]);
+        shell.env("CCMUX_SESSION_TOKEN", token).env("CLAUDE_PID", &agent);
+        container::text(house.run_to_end(shell))
+    };
+    assert!(printed(token.trim()).contains("AskUserQuestion"));
+    assert_eq!(printed("another"), "");
 }
 
 /// As on macOS: no socket, no program of ours.

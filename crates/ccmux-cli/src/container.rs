@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ccmux_wire::container::{ContainerRequest, Containers, GuestQuestion, GuestRequest, SenderEvent};
 use ccmux_wire::control::Request;
@@ -14,6 +15,8 @@ use crate::run::arguments::{ContainerOptions, ContainerVerb};
 
 /// Longer is asked for again.
 const ONE_WAIT_S: u64 = 300;
+/// Before a daemon that is away is asked again.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
 pub fn run(dir: &Path, options: ContainerOptions) -> Result<(), Failure> {
     match options.verb {
@@ -38,19 +41,31 @@ pub fn notify(dir: &Path, event: SenderEvent, message: &str) -> Result<(), Failu
 
 /// Asks somebody, from within a container; prints the answer, or with `wait_s` 0 the question's id.
 pub fn ask(dir: &Path, question: String, wait_s: u64) -> Result<(), Failure> {
-    let mut left = wait_s;
-    let mut asked = guest(dir, GuestRequest::Ask { question, wait_s: Some(left.min(ONE_WAIT_S)) }, left)?;
-    while asked.answer.is_none() && left > ONE_WAIT_S {
-        left -= ONE_WAIT_S;
-        let again = GuestRequest::Answer { question: asked.id, wait_s: Some(left.min(ONE_WAIT_S)) };
-        asked = guest(dir, again, left)?;
-    }
-    match asked.answer {
-        Some(answer) => writeln!(io::stdout(), "{}", harmless(&answer))?,
-        None if wait_s == 0 => writeln!(io::stdout(), "{}", harmless(&asked.id))?,
-        None => return Err(Failure::TimedOut(format!("nobody answered {} in time", harmless(&asked.id)))),
-    }
+    let asked = guest(dir, GuestRequest::Ask { question, wait_s: None }, 0)?;
+    let said = match wait_s {
+        0 => asked.id,
+        _ => answer(dir, &asked.id, Instant::now() + Duration::from_secs(wait_s))?,
+    };
+    writeln!(io::stdout(), "{}", harmless(&said))?;
     Ok(())
+}
+
+/// The daemon may go and come back meanwhile: it keeps the question.
+fn answer(dir: &Path, id: &str, until: Instant) -> Result<String, Failure> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil() as u64;
+        if left == 0 {
+            return Err(Failure::TimedOut(format!("nobody answered {} in time", harmless(id))));
+        }
+        let wait_s = left.min(ONE_WAIT_S);
+        let request = GuestRequest::Answer { question: id.to_owned(), wait_s: Some(wait_s) };
+        match guest(dir, request, wait_s) {
+            Ok(GuestQuestion { answer: Some(answer), .. }) => return Ok(answer),
+            Ok(_) => {}
+            Err(failure) if failure.may_pass() => thread::sleep(AWAY_PAUSE),
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 fn guest(dir: &Path, request: GuestRequest, wait_s: u64) -> Result<GuestQuestion, Failure> {

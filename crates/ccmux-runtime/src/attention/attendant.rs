@@ -266,6 +266,14 @@ impl<T: Terminal> Attendant<T> {
         }
     }
 
+    pub(super) fn forget_turns(&mut self, which: impl Fn(&SessionId) -> bool) {
+        let over: Vec<SessionId> = self.turns.keys().filter(|session| which(session)).cloned().collect();
+        for session in over {
+            self.turns.remove(&session);
+            self.page.turns.push((session, None));
+        }
+    }
+
     /// While a background task runs, a turn of its own will follow: nobody is waited for.
     fn stopped(&mut self, session: SessionId, prompt: Option<String>, background: usize) {
         if background > 0 {

@@ -17,6 +17,8 @@ use super::fact::Fact;
 use super::words::{Text, shortened};
 use crate::terminal::Terminal;
 
+/// So many things of one session wait at most: nobody answers more, and who sends them may be an attacker.
+const MAX_ITEMS: usize = 32;
 /// As much of a text as a notice shows.
 const MAX_CHARS: usize = 500;
 
@@ -59,7 +61,13 @@ impl<T: Terminal> Attendant<T> {
     /// Hears a guest.
     pub(super) fn guest(&mut self, news: GuestNews) {
         match news {
-            GuestNews::Hook { session, fact } => self.fact(SessionId::new(session), fact),
+            GuestNews::Hook { session, fact } => {
+                let session = SessionId::new(session);
+                let held = self.texts.keys().filter(|key| key.session == session).count();
+                if held < MAX_ITEMS || !matches!(fact, Fact::Dialog { .. } | Fact::SubagentStopped { .. }) {
+                    self.fact(session, fact);
+                }
+            }
             GuestNews::Began { session, kind, subject, text } => {
                 let key = key_of(&session, kind, subject);
                 // The same speaker's earlier one is over; within the dedup window it was the same one.
@@ -77,6 +85,7 @@ impl<T: Terminal> Attendant<T> {
                 let gone = |key: &&Key| is_of(&key.session, &session) && !is_last_word(key);
                 let gone: Vec<Key> = self.texts.keys().filter(gone).cloned().collect();
                 gone.iter().for_each(|key| over(&mut self.engine, key));
+                self.forget_turns(|known| is_of(known, &session));
             }
         }
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::rate::Rate;
-use super::verbs::{Answer, guest};
+use super::verbs::{Answer, Guest, guest};
 use crate::control::Desk;
 use crate::control::tools::tell_channels;
 use crate::terminal::Terminal;
@@ -53,6 +53,7 @@ impl<T: Terminal> Door<T> {
         let connections = TaskTracker::new();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let rate = Arc::new(Mutex::new(Rate::new(BURST, EVERY)));
+        let guest = Arc::new(Guest::new(self.id.clone()));
         loop {
             let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => break,
@@ -68,7 +69,7 @@ impl<T: Terminal> Door<T> {
             };
             let Some(place) = self.let_in(&stream, &places) else { continue };
             let visitor =
-                Visitor { desk: Arc::clone(&self.desk), id: self.id.clone(), rate: Arc::clone(&rate) };
+                Visitor { desk: Arc::clone(&self.desk), guest: Arc::clone(&guest), rate: Arc::clone(&rate) };
             let shutdown = self.shutdown.clone();
             connections.spawn(async move {
                 tokio::select! {
@@ -97,7 +98,7 @@ impl<T: Terminal> Door<T> {
 
 struct Visitor<T> {
     desk: Arc<Desk<T>>,
-    id: ContainerId,
+    guest: Arc<Guest>,
     rate: Arc<Mutex<Rate>>,
 }
 
@@ -111,7 +112,7 @@ impl<T: Terminal> Visitor<T> {
         while let Ok(Some(line)) = timeout(LINE_WITHIN, next_line(&mut stream)).await {
             let pause = self.rate.lock().unwrap_or_else(PoisonError::into_inner).take();
             sleep(pause).await;
-            let reply = match guest(&self.desk, &self.id, &line).await {
+            let reply = match guest(&self.desk, &self.guest, &line).await {
                 Answer::Line(reply) => reply,
                 Answer::Channels => return tell_channels(stream, self.desk.tools.changes(), shutdown).await,
             };

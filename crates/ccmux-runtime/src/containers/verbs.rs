@@ -4,6 +4,8 @@
 //! A hook's session is put behind the container's own name before anybody looks at it, so that no container can speak of a
 //! session that is not its own: `c-k3f9c2ab-<session>`.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ccmux_policy::attention::Kind;
@@ -17,6 +19,7 @@ use tokio::time::timeout;
 
 use super::book::Refusal;
 use super::host::session_of;
+use super::rate::Rate;
 use super::{only, reply_of};
 use crate::attention::fact::Fact;
 use crate::attention::{GuestNews, Heard};
@@ -31,6 +34,40 @@ const MAX_WAIT_S: u64 = 600;
 /// As much of a session's id as goes behind the container's.
 const MAX_SESSION_CHARS: usize = 40;
 
+/// So many sessions of one container are told apart at a time.
+const MAX_SESSIONS: usize = 16;
+/// So many words of its own at once, and how often one more: each may go to somebody's phone.
+const WORDS: u32 = 20;
+const WORD_EVERY: Duration = Duration::from_secs(2);
+
+/// A container, and what it has used of its share.
+#[derive(Debug)]
+pub struct Guest {
+    /// Which.
+    pub id: ContainerId,
+    sessions: Mutex<VecDeque<String>>,
+    words: Mutex<Rate>,
+}
+
+impl Guest {
+    /// One that has used nothing.
+    pub fn new(id: ContainerId) -> Self {
+        Self { id, sessions: Mutex::default(), words: Mutex::new(Rate::new(WORDS, WORD_EVERY)) }
+    }
+
+    fn may_speak(&self) -> bool {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner).try_take()
+    }
+
+    /// Notes a session; the one that spoke longest ago, where there are too many.
+    fn note(&self, session: &str) -> Option<String> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|known| known != session);
+        sessions.push_back(session.to_owned());
+        if sessions.len() > MAX_SESSIONS { sessions.pop_front() } else { None }
+    }
+}
+
 /// What a line leads to.
 pub(super) enum Answer {
     Line(Vec<u8>),
@@ -38,7 +75,8 @@ pub(super) enum Answer {
 }
 
 /// Answers a line of a container.
-pub(super) async fn guest<T: Terminal>(desk: &Desk<T>, id: &ContainerId, line: &[u8]) -> Answer {
+pub(super) async fn guest<T: Terminal>(desk: &Desk<T>, guest: &Guest, line: &[u8]) -> Answer {
+    let id = &guest.id;
     let request = match parse(line) {
         Ok(request) => request,
         Err(reply) => return line_of(&reply),
@@ -49,19 +87,22 @@ pub(super) async fn guest<T: Terminal>(desk: &Desk<T>, id: &ContainerId, line: &
     }
     match request {
         Request::Channels => Answer::Channels,
-        Request::Hook(frame) => line_of(&hook(desk, id, frame)),
+        Request::Hook(frame) => line_of(&hook(desk, guest, frame)),
         Request::Tool(call) => line_of(&tools::tool(&desk.tools, call).await),
-        Request::Guest(request) => line_of(&verb(desk, id, request).await),
+        Request::Guest(request) => line_of(&verb(desk, guest, request).await),
         _ => line_of(&Reply::refused(ErrorCode::NotAllowed, "this verb is not for a container")),
     }
 }
 
 /// Never waits, and never touches the policy of the owned session.
-fn hook<T: Terminal>(desk: &Desk<T>, id: &ContainerId, mut frame: HookFrame) -> HookReply {
+fn hook<T: Terminal>(desk: &Desk<T>, guest: &Guest, mut frame: HookFrame) -> HookReply {
     desk.metrics.hooked(&frame.event);
     let Some(session) = session_in(&frame.payload) else { return HookReply::ok() };
     let short: String = session.as_str().chars().take(MAX_SESSION_CHARS).collect();
-    let session = format!("{}-{short}", session_of(id));
+    let session = format!("{}-{short}", session_of(&guest.id));
+    if let Some(session) = guest.note(&session) {
+        desk.attention.ears.tell(Heard::Guest(GuestNews::Gone { session }));
+    }
     frame.payload["session_id"] = Value::String(session.clone());
     // What it says of processes and tokens is about nothing here.
     (frame.token, frame.claude_pid) = (None, None);
@@ -74,7 +115,11 @@ fn hook<T: Terminal>(desk: &Desk<T>, id: &ContainerId, mut frame: HookFrame) -> 
     HookReply { stdout: desk.instruction(&frame.event), ..HookReply::ok() }
 }
 
-async fn verb<T: Terminal>(desk: &Desk<T>, id: &ContainerId, request: GuestRequest) -> Reply {
+async fn verb<T: Terminal>(desk: &Desk<T>, guest: &Guest, request: GuestRequest) -> Reply {
+    let id = &guest.id;
+    if !matches!(request, GuestRequest::Answer { .. }) && !guest.may_speak() {
+        return reply_of(Err(Refusal::Full("word: 20 at once, and one more every 2 s")));
+    }
     let done = match request {
         GuestRequest::Notify { event, message } => return notify(desk, id, event, &message),
         GuestRequest::Ask { question, wait_s } => match desk.containers.question(id, question).await {
@@ -140,4 +185,27 @@ fn line_of(reply: &impl Serialize) -> Answer {
         serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
     line.push(b'\n');
     Answer::Line(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_can_not_make_the_daemon_remember_without_end() {
+        let guest = Guest::new("abcd".to_owned().try_into().unwrap());
+        let forgotten: Vec<_> =
+            (0..1000).filter_map(|number| guest.note(&format!("c-abcd-{number}"))).collect();
+        assert_eq!(forgotten.len(), 1000 - MAX_SESSIONS);
+        assert_eq!(forgotten[0], "c-abcd-0");
+        assert_eq!(guest.note("c-abcd-999"), None, "a known one costs nobody a place");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_can_not_flood_a_phone() {
+        let guest = Guest::new("abcd".to_owned().try_into().unwrap());
+        assert_eq!((0..1000).filter(|_| guest.may_speak()).count(), WORDS as usize);
+        tokio::time::advance(WORD_EVERY + Duration::from_millis(1)).await;
+        assert!(guest.may_speak() && !guest.may_speak());
+    }
 }
