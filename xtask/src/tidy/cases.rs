@@ -104,6 +104,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("E2", On::Real, "a channel that can't take a message is a tool error; nothing torn, the daemon lives"),
     ("E4", On::Demo, "who has no token, or comes from elsewhere, is refused"),
     ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
+    ("G3", On::Demo, "each route against a receiver that checks the wire format"),
     ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),
