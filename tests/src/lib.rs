@@ -16,6 +16,7 @@
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
+//! | [`notes`] | notes between agents of a repository |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`receiver`] | services that take notices, as strict as their documents |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
@@ -47,6 +48,7 @@ pub mod inbox;
 pub mod listening;
 pub mod mcp_library;
 pub mod metrics;
+pub mod notes;
 pub mod patience;
 pub mod proof;
 pub mod receiver;

@@ -16,11 +16,14 @@ pub enum Failure {
     TimedOut(String),
     #[error("refused: {0}")]
     Refused(String),
-    /// The inbox takes no more for now.
+    /// The inbox, or the queue, takes no more for now.
     #[error("refused: {0}")]
     Full(String),
     #[error("uncertain: {0}")]
     Uncertain(String),
+    /// The answer is no, and was printed.
+    #[error("no")]
+    No,
     /// The stream ended by the daemon's wish.
     #[error("{0}")]
     LetGo(String),
@@ -57,7 +60,9 @@ impl Failure {
         if self.is_closed_pipe() {
             return ExitCode::SUCCESS;
         }
-        eprintln!("ccmux: {self}");
+        if !matches!(self, Self::No) {
+            eprintln!("ccmux: {self}");
+        }
         self.exit_code().into()
     }
 
@@ -72,7 +77,7 @@ impl Failure {
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Failed(_) | Self::LetGo(_) | Self::Output(_) => 1,
+            Self::Failed(_) | Self::No | Self::LetGo(_) | Self::Output(_) => 1,
             Self::TimedOut(_) => 3,
             Self::Refused(_) | Self::Full(_) => 4,
             Self::Uncertain(_) => 5,

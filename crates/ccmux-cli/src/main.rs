@@ -13,6 +13,7 @@
 //! | [`ccmuxd`] | commands that work without a daemon: they become the `ccmuxd` beside this client |
 //! | [`mcp`] | Claude's tools over stdio |
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
+//! | [`notes`] | what agents of one repository leave for each other: notes, questions |
 //! | [`adapter`] | programs of their own that put messages on a channel: by the clock, over HTTP |
 //! | the others | one command each |
 
@@ -27,7 +28,9 @@ mod completions;
 mod failure;
 mod inbox;
 mod mcp;
+mod notes;
 mod paper;
+mod permission;
 mod reload;
 mod screen;
 mod send;
@@ -39,7 +42,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command, McpOptions};
+use crate::arguments::{Arguments, Command, InterruptOptions, McpOptions};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -69,7 +72,17 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Attention(options) => attention::run(&dir, &options),
         Command::Mute(options) => attention::mute(&dir, &options),
-        Command::Notify(options) => attention::notify(&dir, &options),
+        Command::Permission(options) => permission::run(&dir, options),
+        Command::Interrupt(InterruptOptions {}) => permission::interrupt(&dir),
+        Command::Notify(options) => match &options.test {
+            Some(route) => attention::test_route(&dir, route),
+            None => notes::notify::run(&dir, options),
+        },
+        Command::Listen(options) => notes::listen::run(&dir, options),
+        Command::Ask(options) => notes::questions::ask(&dir, options),
+        Command::Questions(options) => notes::questions::list(&options),
+        Command::Answer(options) => notes::questions::answer(&dir, options),
+        Command::Acknowledge(options) => notes::questions::acknowledge(&dir, options),
         Command::Adapter(options) => adapter::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),

@@ -16,6 +16,7 @@
 //! | [`terminal`] | the one trait seam: what ccmux needs of a terminal |
 //! | [`systemd`] | what systemd is told, and what it hands over |
 //! | [`tmux`] | that trait on tmux |
+//! | [`afar`] | answers from afar to what Claude asks |
 //! | [`agent`] | the agent's process, its launch file, settings file and state file |
 //! | [`turns`] | transcripts → turns → subscribers |
 //! | [`notify`] | notices to people: programs, webhooks, sounds, FIFOs |
@@ -34,6 +35,7 @@
 //! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]
 
+pub mod afar;
 pub mod agent;
 pub mod attention;
 pub mod body;

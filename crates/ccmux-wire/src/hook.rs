@@ -27,8 +27,50 @@ pub struct HookFrame {
     /// `CLAUDE_PID`, which Claude Code sets since some version after 2.1.197.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub claude_pid: Option<i32>,
+    /// Which agent of several it is, if its environment tells.
+    #[serde(skip_serializing_if = "AgentMarks::is_empty", default)]
+    pub marks: AgentMarks,
     /// Claude Code's hook input as it came on stdin.
     pub payload: Value,
+}
+
+/// Who an agent is among others, by variables of its environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentMarks {
+    /// `CCMUX_AGENT_ID`: its name.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<String>,
+    /// `CCMUX_AGENT_MANAGER`: the session, or the name, of the one that it works for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub manager: Option<String>,
+    /// `CCMUX_AGENT_ROLE`: `primary` looks after the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+}
+
+impl AgentMarks {
+    /// It says nothing about itself.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl HookFrame {
+    /// The frame for a payload, with what the environment of the hook tells.
+    pub fn of(payload: Value, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let said = |name: &str| variable(name).filter(|value| !value.is_empty());
+        Self {
+            event: payload["hook_event_name"].as_str().unwrap_or_default().into(),
+            token: variable(TOKEN_VARIABLE),
+            claude_pid: variable("CLAUDE_PID").and_then(|pid| pid.parse().ok()),
+            marks: AgentMarks {
+                id: said("CCMUX_AGENT_ID"),
+                manager: said("CCMUX_AGENT_MANAGER"),
+                role: said("CCMUX_AGENT_ROLE"),
+            },
+            payload,
+        }
+    }
 }
 
 /// What the daemon answers a hook.

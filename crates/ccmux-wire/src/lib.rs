@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`afar`] | codes, and answers to what Claude asks |
 //! | [`attention`] | what `ccmux attention` shows: what waits for somebody |
 //! | [`channel`] | channel names and the file names they come from |
 //! | [`halves`] | JSON of JavaScript's with half a character in it |
@@ -10,6 +11,7 @@
 //! | [`control`] | requests and replies on `control.sock` |
 //! | [`inbox`] | what `ccmux inbox` asks, and messages as it shows them |
 //! | [`hook`] | the frame a hook sends and the reply it obeys |
+//! | [`notes`] | what clients tell of notes and questions between agents |
 //! | [`output`] | lines on `output.sock`: turns, alerts, the goodbye |
 //! | [`receipt`] | the states of a message and the receipt for one |
 //! | [`status`] | what `ccmux status` and `ccmux why` show |
@@ -19,6 +21,7 @@
 //! This crate opens no file and no socket but for the lookup of [`paths`]; it knows no policy and no tmux.
 #![deny(missing_docs)]
 
+pub mod afar;
 pub mod attention;
 pub mod channel;
 pub mod control;
@@ -27,6 +30,7 @@ pub mod hook;
 pub mod id;
 pub mod inbound;
 pub mod inbox;
+pub mod notes;
 pub mod output;
 pub mod paths;
 pub mod receipt;

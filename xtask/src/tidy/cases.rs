@@ -105,6 +105,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("E4", On::Demo, "who has no token, or comes from elsewhere, is refused"),
     ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
     ("G3", On::Demo, "each route against a receiver that checks the wire format"),
+    ("G5", On::Demo, "notes between agents: nothing lost, doubled only by a kill, no CPU while blocked"),
     ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),

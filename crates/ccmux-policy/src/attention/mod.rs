@@ -11,6 +11,7 @@
 //! until its deadline: one ordered set holds them all. It knows neither texts nor people, only keys, times, and names of
 //! routes.
 
+pub mod afar;
 mod item;
 mod rules;
 

@@ -22,6 +22,7 @@ use super::book::{Book, Kept, Page};
 use super::fact::Fact;
 use super::words::Text;
 use super::{Ears, Heard};
+use crate::afar::Answers;
 use crate::clock::{Clock, until};
 use crate::notify::{Notice, Notifier};
 use crate::terminal::Terminal;
@@ -79,6 +80,8 @@ pub struct Setting<T> {
     pub agent: watch::Receiver<Option<AgentNow>>,
     /// The ways to people.
     pub notifier: Notifier,
+    /// What can be answered from afar, for notices with buttons.
+    pub afar: Answers,
     /// Tells the time.
     pub clock: Clock,
     /// Ends it.
@@ -166,6 +169,8 @@ impl<T: Terminal> Attendant<T> {
             Heard::AgentGone(session) => self.agent_gone(session),
             Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
             Heard::Unstuck(kinds) => self.unstuck(kinds),
+            Heard::Began(key, text) => self.keep_text(key, text),
+            Heard::Over(which) => which.iter().for_each(|which| self.engine.ended(which)),
             Heard::Answered(key, answer) => self.engine.answered(&key, answer, self.setting.clock.now()),
             Heard::Mute(mute) => self.engine.mute(mute, self.setting.clock.now()),
             Heard::Asked(answer) => drop(answer.send(self.standing())),
@@ -341,7 +346,9 @@ impl<T: Terminal> Attendant<T> {
             Effect::Notice { key, routes, waited_ms, .. } => {
                 let now = self.setting.clock.now();
                 if let Some(text) = self.texts.get(&key) {
-                    let notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
+                    let mut notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
+                    notice.code =
+                        self.setting.afar.code_of(&key.session, &key.subject).map(|code| code.to_string());
                     self.page.letters.push(Letter { notice, routes });
                 }
             }

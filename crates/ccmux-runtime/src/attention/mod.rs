@@ -20,7 +20,7 @@ pub mod book;
 pub mod fact;
 pub mod words;
 
-use ccmux_policy::attention::{Answer, Key, Mute};
+use ccmux_policy::attention::{Answer, Key, Mute, Selection};
 use ccmux_policy::event::FileState;
 use ccmux_policy::screen::ScreenClass;
 use ccmux_policy::{AlertKind, Effect, Event};
@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use attendant::Attendant;
 use fact::Fact;
+use words::Text;
 
 /// So much may wait for the attendant; what comes then is lost, and said so.
 const QUEUE: usize = 4096;
@@ -61,6 +62,10 @@ pub enum Heard {
     },
     /// Messages go in again, or the screen is understood again.
     Unstuck(&'static [AlertKind]),
+    /// A note or a question of an agent waits.
+    Began(Key, Text),
+    /// These wait no more.
+    Over(Vec<Selection>),
     /// A look that the engine asked for.
     Answered(Key, Answer),
     /// Somebody wants no notices for a while.

@@ -6,8 +6,11 @@
 //! | [`principal`] | who speaks: owner, own session, foreign session |
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
+//! | [`notes`] | `notify`, and notes that hooks of agents leave for each other |
 //! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
+//! | [`permission`] | `permission`: answers from afar by the client |
+//! | [`interrupt`] | `interrupt` |
 //! | [`reload`] | `reload`, and the signal for it |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
@@ -16,7 +19,10 @@
 pub mod attention;
 pub mod doubles;
 pub mod hooks;
+pub mod interrupt;
 pub mod live;
+pub mod notes;
+pub mod permission;
 pub mod principal;
 pub mod reload;
 pub mod requests;

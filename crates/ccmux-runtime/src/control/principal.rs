@@ -98,6 +98,7 @@ mod tests {
             event: "Stop".into(),
             token: token.map(str::to_owned),
             claude_pid,
+            marks: Default::default(),
             payload: json!({"session_id": "s"}),
         }
     }

@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::DaemonError;
 use super::house::House;
+use crate::afar::{Answers, By, Keeper, NotAnswered};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::{Attendant, Ears};
@@ -19,7 +21,9 @@ use crate::control::Desk;
 use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
-use crate::control::requests::Answers;
+use crate::control::interrupt::InterruptDesk;
+use crate::control::notes::{NotesDesk, Said};
+use crate::control::requests::Answers as ClientAnswers;
 use crate::intake::ChannelBoard;
 use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
@@ -30,6 +34,9 @@ use crate::recorder::Recorder;
 use crate::tmux::Tmux;
 use crate::workers::on_the_way::OnTheWay;
 use crate::workers::starter::AgentNow;
+
+/// So long before the daemon began a button may have been pressed, by the clock of its server.
+const REPLIES_SINCE_S: i64 = 60;
 
 /// Counts what the inbox commits from now on.
 pub(super) fn start_metrics(
@@ -54,17 +61,37 @@ pub(super) fn outlets(
     Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
 }
 
+/// Answers from afar, before anything asks.
+///
+/// # Errors
+/// If the inbox can't be asked what an earlier daemon left.
+pub(super) async fn start_afar(
+    house: &House,
+    tasks: &TaskTracker,
+    outlets: Outlets,
+    shutdown: &CancellationToken,
+) -> Result<Answers, DaemonError> {
+    let inbox = house.inbox.inbox.clone();
+    let left = inbox.answers_left().await?;
+    let settings = house.setting.settings.permission.clone();
+    let answers = Answers::new(settings, &left, (inbox, outlets), house.clock.clone());
+    let keeper = Keeper::new(answers.clone(), left, house.events.clone(), shutdown.clone()).await?;
+    tasks.spawn(keeper.run());
+    Ok(answers)
+}
+
 /// Without its database nothing outlives a restart; people are told all the same.
 pub(super) fn start_attendant(
     house: &House,
     tasks: &TaskTracker,
     agent: watch::Receiver<Option<AgentNow>>,
-    outlets: Outlets,
+    (outlets, afar): (Outlets, Answers),
     shutdown: &CancellationToken,
 ) -> AttentionDesk {
     let settings = &house.setting.settings;
     let routes = Route::all(&settings.routes, &house.setting.home);
     let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
+    start_replies(house, tasks, &notifier, afar.clone(), shutdown);
     let (book, kept) = match Book::open(house.state_dir.path()) {
         Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
         Err(error) => {
@@ -81,6 +108,7 @@ pub(super) fn start_attendant(
         terminal: Arc::clone(&house.terminal),
         agent,
         notifier: notifier.clone(),
+        afar,
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
     };
@@ -89,6 +117,26 @@ pub(super) fn start_attendant(
     let changed = attendant.changes();
     tasks.spawn(attendant.run());
     AttentionDesk { ears, changed, notifier }
+}
+
+/// What buttons of notices answer, where a route has such.
+fn start_replies(
+    house: &House,
+    tasks: &TaskTracker,
+    notifier: &Notifier,
+    afar: Answers,
+    shutdown: &CancellationToken,
+) {
+    // The server's clock may be behind; codes of an earlier daemon are closed.
+    let since_s = house.clock.now().wall.0 / 1000 - REPLIES_SINCE_S;
+    let Some(replies) = notifier.follow_replies(since_s, shutdown) else { return };
+    tasks.spawn(replies.run(move |text| {
+        let afar = afar.clone();
+        async move {
+            let unknown = || NotAnswered::Unknown("in it".to_owned());
+            afar.answer_line(&text, By::Trusted).await.unwrap_or_else(|| Err(unknown()))
+        }
+    }));
 }
 
 /// The port is bound already: who connects before this waits a moment.
@@ -121,18 +169,33 @@ pub(super) struct Views {
     pub recorder: Recorder,
 }
 
+/// What the desk needs to answer people about people.
+pub(super) struct People {
+    pub attention: AttentionDesk,
+    pub afar: Answers,
+    pub interrupt: InterruptDesk,
+}
+
 /// Who answers on `control.sock`.
 pub(super) fn desk(
     house: &House,
     views: Views,
     on_the_way: OnTheWay,
     tools: Tools,
-    attention: AttentionDesk,
+    people: People,
 ) -> Arc<Desk<Tmux>> {
+    let People { attention, afar, interrupt } = people;
     let Views { policy, agent, board, recorder } = views;
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let notes = NotesDesk {
+        ears: attention.ears.clone(),
+        inbox: inbox.clone(),
+        policy: policy.clone(),
+        own_name: house.plan.environment.get("CCMUX_AGENT_ID").cloned(),
+        said: Said::default(),
+    };
     Arc::new(Desk {
-        answers: Answers {
+        answers: ClientAnswers {
             inbox,
             turns: turns.clone(),
             terminal: Arc::clone(&house.terminal),
@@ -151,6 +214,9 @@ pub(super) fn desk(
         metrics: house.metrics.clone(),
         hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
         attention,
+        afar,
+        interrupt,
+        notes,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),

@@ -125,6 +125,18 @@ pub const KEYS: &[Key] = &[
         "retention.bytes",
         "bytes of a database (messages, turns) above which the oldest are forgotten; 0: no matter how many",
     ),
+    plain(
+        "permission.channel",
+        "the channel where Claude's permissions and questions are told (out.NAME) and answered (in.NAME); empty: at the terminal alone",
+    ),
+    plain(
+        "permission.wait",
+        "seconds that an answer from afar is waited for; the terminal can answer meanwhile",
+    ),
+    plain(
+        "permission.allowed",
+        "who may answer by that channel: values of meta.sender; empty: whoever can write to the FIFO",
+    ),
     key(
         "attention.enabled",
         "CCMUX_NOTIFICATION_ENABLED",

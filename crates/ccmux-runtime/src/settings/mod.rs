@@ -5,6 +5,7 @@
 //! | [`attention`] | `[attention]`, `[attention.KIND]`, `[routes.NAME]`: whom to tell what, and how |
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
+//! | [`permission`] | `[permission]`: answers from afar |
 //! | [`services`] | `[routes.NAME]` of services with a form of their own |
 //! | [`load`] | reads and layers the sources, names what is wrong |
 //!
@@ -15,6 +16,7 @@ pub mod attention;
 pub mod channels;
 pub mod keys;
 pub mod load;
+pub mod permission;
 pub mod services;
 
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ use crate::turns::store::Keep;
 pub use attention::{AttentionSettings, RouteSettings};
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
+pub use permission::PermissionSettings;
 
 /// An outgoing message that was begun is finished within that time, or torn.
 const FINISH: Duration = Duration::from_secs(5);
@@ -78,6 +81,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// How long messages and turns are kept.
     pub retention: RetentionSettings,
+    /// Answers from afar.
+    pub permission: PermissionSettings,
     /// Whom to tell that somebody is waited for.
     pub attention: AttentionSettings,
     /// How notices reach people.
@@ -247,6 +252,7 @@ impl Settings {
                 subscriber_bytes: 8 * 1024 * 1024,
             },
             retention: RetentionSettings { days: 30, bytes: 1 << 30 },
+            permission: PermissionSettings::default(),
             attention: AttentionSettings::default(),
             routes: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -353,6 +359,7 @@ impl Settings {
         for (name, channel) in &self.channels {
             channel.check(name, self.limits.message_bytes)?;
         }
+        self.permission.check()?;
         self.attention.check(&self.routes)?;
         match shell_words::split(&self.agent.command) {
             Ok(words) if words.is_empty() => bad("agent.command", "give a command"),

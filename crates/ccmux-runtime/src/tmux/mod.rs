@@ -174,6 +174,18 @@ impl Terminal for Tmux {
         self.type_into(&pane, "press Ctrl-S", script).await
     }
 
+    async fn press_escape(&self, guard: Guard) -> Result<Typed, TerminalError> {
+        let pane = self.known_pane().await?;
+        let script = script::escape(&self.nonce, &pane, guard);
+        self.type_into(&pane, "press Esc", script).await
+    }
+
+    async fn clear_row(&self, guard: Guard) -> Result<Typed, TerminalError> {
+        let pane = self.known_pane().await?;
+        let script = script::clear_row(&self.nonce, &pane, guard);
+        self.type_into(&pane, "press Ctrl-U", script).await
+    }
+
     async fn last_typed(&self) -> Result<Option<UnixMs>, TerminalError> {
         self.last_activity().await
     }

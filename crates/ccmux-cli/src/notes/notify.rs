@@ -1,0 +1,36 @@
+//! `ccmux notify`: leaves a note for whoever listens in this repository, and wakes them. It waits for nobody.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ccmux_notify::note::{Note, NoteKind};
+use ccmux_notify::queue;
+use ccmux_wire::notes::{NotesNews, Told};
+
+use super::{Place, tell, text_of};
+use crate::arguments::NotifyOptions;
+use crate::failure::Failure;
+
+/// Leaves the note.
+pub fn run(dir: &Path, options: NotifyOptions) -> Result<(), Failure> {
+    let place = Place::here(options.from)?;
+    if options.clear {
+        return clear(dir, &place);
+    }
+    let kind = options.kind.unwrap_or(NoteKind::Status);
+    let note = Note {
+        question_id: options.question_id,
+        ..Note::new(&place.name, kind, &text_of(&options.message)?)?
+    };
+    queue::add(&place.folder, &note)?;
+    let left = Told::new(&note.id, &note.from, kind.word(), &note.msg);
+    tell(dir, NotesNews { left: Some(left), ..place.news() });
+    Ok(())
+}
+
+fn clear(dir: &Path, place: &Place) -> Result<(), Failure> {
+    let gone = queue::clear(&place.folder)?;
+    writeln!(io::stdout(), "{} notes cleared", gone.len())?;
+    tell(dir, NotesNews { gone: gone.into_iter().map(|note| note.id).collect(), ..place.news() });
+    Ok(())
+}
