@@ -3,10 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ccmux_tests::House;
 use ccmux_tests::receiver::{CANARY, Receiver};
+use serde_json::{Value, json};
 
 const SERVICES: [&str; 8] = ["dingtalk", "lark", "gotify", "ntfy", "slack", "teams", "discord", "telegram"];
 
@@ -148,4 +153,91 @@ fn a_service_that_takes_no_more_is_left_alone_and_the_next_route_is_used() {
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(why.contains("takes no more for"), "{why}");
     assert_eq!(receiver.came().len(), 1, "it was asked once");
+}
+
+/// A server of ntfy's kind with a phone at it: notices come, and what a button publishes goes to whoever follows.
+struct Phone {
+    port: u16,
+    notices: Arc<Mutex<Vec<Value>>>,
+    followers: Arc<Mutex<Vec<(String, TcpStream)>>>,
+}
+
+impl Phone {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let phone = Self { port, notices: Arc::default(), followers: Arc::default() };
+        let (notices, followers) = (Arc::clone(&phone.notices), Arc::clone(&phone.followers));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                serve(stream, &notices, &followers);
+            }
+        });
+        phone
+    }
+
+    /// Somebody presses a button: its request, as the app makes it.
+    fn press(&self, button: &Value) {
+        assert_eq!((&button["action"], &button["method"]), (&json!("http"), &json!("POST")), "{button}");
+        assert_eq!(button["url"], format!("http://127.0.0.1:{}/my-replies", self.port));
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let message = json!({"id": "pressed1", "time": time, "event": "message", "topic": "my-replies",
+                             "message": button["body"]});
+        let mut followers = self.followers.lock().unwrap();
+        let (_, stream) = followers.last_mut().expect("a follower");
+        // The same twice, as after a broken stream.
+        stream.write_all(format!("{message}\n{message}\n").as_bytes()).unwrap();
+    }
+}
+
+fn serve(stream: TcpStream, notices: &Mutex<Vec<Value>>, followers: &Mutex<Vec<(String, TcpStream)>>) {
+    let (mut reader, mut head) = (BufReader::new(stream), String::new());
+    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|count| count > 0) {}
+    if head.starts_with("GET ") {
+        let mut stream = reader.into_inner();
+        let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n";
+        let open = json!({"id": "open1", "time": 1, "event": "open", "topic": "my-replies"});
+        stream.write_all(format!("{answer}{open}\n").as_bytes()).unwrap();
+        followers.lock().unwrap().push((head, stream));
+        return;
+    }
+    let lower = head.to_ascii_lowercase();
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+    let mut body = vec![0; length.parse().unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    notices.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+    let answer = json!({"id": "hwQ2YpKdmg", "time": 1, "event": "message", "topic": "t"}).to_string();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", answer.len());
+    reader.get_mut().write_all(format!("{head}{answer}").as_bytes()).unwrap();
+}
+
+/// Acceptance G3.
+#[test]
+fn a_button_on_the_phone_answers_a_permission() {
+    let phone = Phone::start();
+    let settings = format!(
+        "[permission]\nchannel = \"phone\"\n[attention]\nroutes = [\"ntfy\"]\n[routes.ntfy]\ntype = \"ntfy\"\n\
+         url = \"http://127.0.0.1:{}\"\ntopic = \"my-notices\"\nreply_topic_file = \"~/reply-topic\"\n",
+        phone.port
+    );
+    let house = House::builder().file("home/reply-topic", "my-replies\n", 0o600).settings(&settings).ready();
+    house.wait_until("a follower", || !phone.followers.lock().unwrap().is_empty());
+    let asked = phone.followers.lock().unwrap()[0].0.clone();
+    assert!(asked.starts_with("GET /my-replies/json?since="), "{asked}");
+    house.write("in.t", "perm: echo pressed\n");
+    let notice = house.wait_for("a notice", || phone.notices.lock().unwrap().first().cloned());
+    assert_eq!((&notice["topic"], &notice["message"]), (&json!("my-notices"), &json!("Tool: Bash")));
+    assert_eq!(notice["actions"][1]["label"], "Deny", "{notice}");
+    let allow = &notice["actions"][0];
+    assert!(allow["label"] == "Allow" && allow["body"].as_str().unwrap().starts_with("y "), "{notice}");
+    phone.press(allow);
+    house.wait_until("the tool's result", || {
+        house.transcript().iter().any(|line| {
+            line["type"] == "user"
+                && line["message"]["content"].to_string().contains("pressed")
+                && line["message"]["content"].to_string().contains("tool_result")
+        })
+    });
+    house.wait_until("the log to tell", || house.log_events("reply.taken").len() == 1);
+    assert_eq!(house.log_events("reply.refused").len(), 0, "the second one is none");
 }

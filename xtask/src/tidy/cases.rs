@@ -105,6 +105,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("E2", On::Real, "a channel that can't take a message is a tool error; nothing torn, the daemon lives"),
     ("E4", On::Demo, "who has no token, or comes from elsewhere, is refused"),
     ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
+    ("G3", On::Demo, "each route against a receiver that checks the wire format"),
     ("G5", On::Demo, "notes between agents: nothing lost, doubled only by a kill, no CPU while blocked"),
     ("G6", On::Demo, "three-line senders over TCP; probes, garbage and 10,000 connections do no harm"),
     ("G3", On::Demo, "each route against a real receiver"),

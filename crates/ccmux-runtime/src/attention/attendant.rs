@@ -23,6 +23,7 @@ use super::guests;
 use super::opencode::{Front, News, Step};
 use super::words::Text;
 use super::{Ears, Heard};
+use crate::afar::Answers;
 use crate::clock::{Clock, until};
 use crate::notify::{Notice, Notifier};
 use crate::spots::{Spot, Spots};
@@ -86,6 +87,8 @@ pub struct Setting<T> {
     pub notifier: Notifier,
     /// Where foreign sessions can be seen.
     pub spots: Spots,
+    /// What can be answered from afar, for notices with buttons.
+    pub afar: Answers,
     /// Tells the time.
     pub clock: Clock,
     /// Ends it.
@@ -386,7 +389,9 @@ impl<T: Terminal> Attendant<T> {
             Effect::Notice { key, routes, waited_ms, .. } => {
                 let now = self.setting.clock.now();
                 if let Some(text) = self.texts.get(&key) {
-                    let notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
+                    let mut notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
+                    notice.code =
+                        self.setting.afar.code_of(&key.session, &key.subject).map(|code| code.to_string());
                     self.page.letters.push(Letter { notice, routes });
                 }
                 // A message is there to be told, and nothing else; the letter is kept until it arrives.

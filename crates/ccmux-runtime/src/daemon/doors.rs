@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::DaemonError;
 use super::house::House;
-use crate::afar::{Answers, Keeper};
+use crate::afar::{Answers, By, Keeper, NotAnswered};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::opencode::stream::Stream;
@@ -39,6 +39,9 @@ use crate::spots::Spots;
 use crate::tmux::Tmux;
 use crate::workers::on_the_way::OnTheWay;
 use crate::workers::starter::AgentNow;
+
+/// So long before the daemon began a button may have been pressed, by the clock of its server.
+const REPLIES_SINCE_S: i64 = 60;
 
 /// Counts what the inbox commits from now on.
 pub(super) fn start_metrics(
@@ -87,7 +90,7 @@ pub(super) fn start_attendant(
     house: &House,
     tasks: &TaskTracker,
     agent: watch::Receiver<Option<AgentNow>>,
-    outlets: Outlets,
+    (outlets, afar): (Outlets, Answers),
     shutdown: &CancellationToken,
 ) -> AttentionDesk {
     let settings = &house.setting.settings;
@@ -95,6 +98,7 @@ pub(super) fn start_attendant(
     let spots = Spots::default();
     let focus = Focus { own: Some(Arc::clone(&house.terminal)), spots: spots.clone() };
     let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone(), focus });
+    start_replies(house, tasks, &notifier, afar.clone(), shutdown);
     let (book, kept) = match Book::open(house.state_dir.path()) {
         Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
         Err(error) => {
@@ -112,6 +116,7 @@ pub(super) fn start_attendant(
         agent,
         notifier: notifier.clone(),
         spots: spots.clone(),
+        afar,
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
     };
@@ -136,6 +141,26 @@ fn follow_servers(house: &House, tasks: &TaskTracker, ears: &Ears, shutdown: &Ca
         };
         tasks.spawn(stream.run());
     }
+}
+
+/// What buttons of notices answer, where a route has such.
+fn start_replies(
+    house: &House,
+    tasks: &TaskTracker,
+    notifier: &Notifier,
+    afar: Answers,
+    shutdown: &CancellationToken,
+) {
+    // The server's clock may be behind; codes of an earlier daemon are closed.
+    let since_s = house.clock.now().wall.0 / 1000 - REPLIES_SINCE_S;
+    let Some(replies) = notifier.follow_replies(since_s, shutdown) else { return };
+    tasks.spawn(replies.run(move |text| {
+        let afar = afar.clone();
+        async move {
+            let unknown = || NotAnswered::Unknown("in it".to_owned());
+            afar.answer_line(&text, By::Trusted).await.unwrap_or_else(|| Err(unknown()))
+        }
+    }));
 }
 
 /// The port is bound already: who connects before this waits a moment.

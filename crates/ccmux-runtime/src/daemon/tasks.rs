@@ -104,7 +104,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let tools = Tools { outlets: outlets.clone(), tells_news: false };
     house.live = Some(live(house, &tools, afar.clone(), start_keeper(house, &tasks, shutdown)));
     start_status(house, &tasks, policy_status.clone(), shutdown);
-    let attention = start_attendant(house, &tasks, agent_now.clone(), outlets, shutdown);
+    let attention = start_attendant(house, &tasks, agent_now.clone(), (outlets, afar.clone()), shutdown);
     let ears = attention.ears.clone();
     let views = Views { policy: policy_status, agent: agent_now, board, recorder: recorder.clone() };
     let (containers, asked) = ContainerDesk::new();

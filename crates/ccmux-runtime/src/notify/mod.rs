@@ -144,12 +144,12 @@ impl Notifier {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if error.is_pause() && Instant::now() < deadline {
+            if error.is_pause() {
                 // The outbox waits as long as the service wants, or says at once that it is too long.
-                if self.opens_before(name, deadline) {
-                    continue;
+                match Instant::now() < deadline && self.opens_before(name, deadline) {
+                    true => continue,
+                    false => return Err(error),
                 }
-                return Err(error);
             }
             match pauses.next().filter(|_| error.may_pass()) {
                 Some(pause) => sleep(*pause).await,

@@ -97,11 +97,15 @@ impl Outbox {
         self.open_before(deadline)?;
         let next = locked(&self.pace).next_at(Instant::now());
         sleep_until(next).await;
-        let (notice, told) = self.take();
+        let (notice, mut told) = self.take();
         let Some(notice) = notice else { return Ok(()) };
         locked(&self.pace).went(Instant::now());
         let sent = send(notice).await.map_err(Arc::new);
         self.learn(&sent);
+        // Whom nobody can reach is not reached by those behind, either: they need not find out one after the other.
+        if sent.as_ref().is_err_and(|error| error.is_down()) {
+            told.extend(locked(&self.waiting).drain(..).map(|waiting| waiting.told));
+        }
         told.into_iter().for_each(|waiting| drop(waiting.send(sent.clone())));
         Ok(())
     }
@@ -264,6 +268,19 @@ mod tests {
         assert_eq!(service.start.elapsed().as_secs(), 0, "at once");
         service.all_of([notice("c")]).await;
         assert_eq!(service.titles(), [own(0, "a"), own(40, "c")]);
+    }
+
+    /// Field fault 42.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_behind_one_that_is_not_reached_is_told_at_once() {
+        let service = Service::new(&[]);
+        let down = Err(PostError::Unreachable("no answer in time".into()));
+        locked(&service.answers).push_back(down);
+        let all: Vec<_> = ["a", "b", "c"].map(|title| service.deliver(notice(title), 60)).into();
+        for told in all {
+            assert!(told.await.unwrap().unwrap_err().may_pass());
+        }
+        assert_eq!(service.titles(), [own(0, "a")]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -135,6 +135,11 @@ fn spell(wait: Option<Duration>) -> String {
 }
 
 impl PostError {
+    /// It is the service that does not work, whatever it is sent.
+    pub fn is_down(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Faulty(_) | Self::Status(500..))
+    }
+
     /// Another try may do better.
     pub fn may_pass(&self) -> bool {
         match self {

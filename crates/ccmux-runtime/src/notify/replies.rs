@@ -10,6 +10,7 @@
 //! message that comes twice, or was published before the daemon began, is none: codes don't outlive a daemon.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -47,9 +48,13 @@ pub struct Reply {
     pub text: String,
 }
 
-/// Where answers come out. The threads end when it is dropped, or with the token.
+/// Where answers come out, until shutdown. The threads end with it, as soon as their streams say a word; nobody waits for
+/// them.
 #[derive(Debug)]
-pub struct Replies(mpsc::Receiver<Reply>);
+pub struct Replies {
+    replies: mpsc::Receiver<Reply>,
+    shutdown: CancellationToken,
+}
 
 impl Replies {
     /// Follows these routes' topics. `None`: there are none.
@@ -72,12 +77,28 @@ impl Replies {
                 tracing::error!(event = "replies.not_followed", %error);
             }
         }
-        Some(Self(replies))
+        Some(Self { replies, shutdown: shutdown.clone() })
+    }
+
+    /// Gives each to whoever answers, who says in words of his own what became of it.
+    pub async fn run<E: Display, F: Future<Output = Result<&'static str, E>>>(
+        mut self,
+        answer: impl Fn(String) -> F,
+    ) {
+        while let Some(Reply { route, text }) = self.next().await {
+            match answer(text).await {
+                Ok(word) => tracing::info!(event = "reply.taken", route, word),
+                Err(error) => tracing::warn!(event = "reply.refused", route, %error),
+            }
+        }
     }
 
     /// The next one. `None`: there will be none.
-    pub async fn next(&mut self) -> Option<Reply> {
-        self.0.recv().await
+    async fn next(&mut self) -> Option<Reply> {
+        tokio::select! {
+            () = self.shutdown.cancelled() => None,
+            reply = self.replies.recv() => reply,
+        }
     }
 }
 

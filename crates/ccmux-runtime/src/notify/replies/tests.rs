@@ -75,7 +75,8 @@ async fn nothing_is_lost_or_taken_twice_when_the_stream_breaks() {
     assert!(again.starts_with("GET /my-replies/json?since=a2 HTTP/1.1\r\n"), "{again}");
     shutdown.cancel();
     drop(stream);
-    assert_eq!(replies.next().await, None, "the thread ends");
+    assert_eq!(replies.next().await, None);
+    assert_eq!(replies.replies.recv().await, None, "the thread ends");
 }
 
 #[test]
