@@ -26,6 +26,7 @@ mod client;
 mod completions;
 mod failure;
 mod inbox;
+mod manual;
 mod mcp;
 mod paper;
 mod reload;
@@ -73,5 +74,6 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Adapter(options) => adapter::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
+        Command::Manual(options) => manual::run(&options),
     }
 }
