@@ -401,6 +401,16 @@ pub fn tail(path: &Path) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
+/// Standard error, which must be one line.
+pub fn one_line(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // The log goes to stderr too, as JSON; but what is said is not said twice.
+    assert!(!said.contains("daemon.refused"), "{said}");
+    let plain: Vec<&str> = said.lines().filter(|line| !line.starts_with('{')).collect();
+    assert_eq!(plain.len(), 1, "not one clear line: {said}");
+    plain[0].to_owned()
+}
+
 /// A process exists and is no zombie.
 pub fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

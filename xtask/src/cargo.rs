@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use cargo_metadata::{Metadata, MetadataCommand};
+use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 /// The workspace's root: this crate's parent.
 pub fn root() -> &'static Path {
@@ -35,6 +35,32 @@ pub fn run(subcommand: &str, arguments: &[&str]) -> anyhow::Result<()> {
 /// What cargo knows about the workspace, with all dependencies.
 pub fn metadata() -> anyhow::Result<Metadata> {
     MetadataCommand::new().current_dir(root()).exec().context("cargo metadata failed")
+}
+
+/// The version that all crates bear.
+pub fn version() -> anyhow::Result<String> {
+    Ok(of_the_daemon()?.version.to_string())
+}
+
+/// Where the project lives.
+pub fn repository() -> anyhow::Result<String> {
+    of_the_daemon()?.repository.context("ccmuxd's Cargo.toml names no repository")
+}
+
+fn of_the_daemon() -> anyhow::Result<Package> {
+    let metadata =
+        MetadataCommand::new().current_dir(root()).no_deps().exec().context("cargo metadata failed")?;
+    metadata.packages.into_iter().find(|package| package.name == "ccmuxd").context("there is no ccmuxd")
+}
+
+/// The platform that rustc builds for by itself.
+pub fn host() -> anyhow::Result<String> {
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let output = rustc.arg("-vV").output().context("can't start rustc")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host =
+        said.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV names no host")?;
+    Ok(host.to_owned())
 }
 
 /// Where cargo puts binaries of a profile: `debug`, `release`.

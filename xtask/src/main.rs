@@ -8,6 +8,7 @@
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
 //! | [`chaos`] | the proof of delivery, under violence |
+//! | [`dist`] | archives, packages, sums, and whether they are whole |
 //! | [`replay`] | a timeline against the policy |
 //! | [`fuzz`] | input that grows, against what must hold for any |
 //! | [`systemd_test`] | ccmux as a unit of a real systemd |
@@ -19,6 +20,7 @@ mod chaos;
 mod check;
 mod check_macos;
 mod demo;
+mod dist;
 mod fuzz;
 mod programs;
 mod replay;
@@ -66,7 +68,7 @@ enum Command {
         fix: bool,
     },
     /// Show one message on its way through ccmux, with a small agent that stands in for Claude Code
-    Demo,
+    Demo(demo::Arguments),
     /// Kill everything again and again while messages flow, then count: none lost, none twice
     Chaos(chaos::Arguments),
     /// Run a timeline, a test's or a recorded one, against the policy
@@ -85,6 +87,8 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
+    /// Make what a release consists of: archives, a .deb, sums, a Homebrew formula
+    Dist(dist::Arguments),
     /// Boot a real systemd in a container and put ccmux through its paces as a user unit; needs root, Linux
     SystemdTest(systemd_test::Arguments),
     /// Work on the recorded screens
@@ -141,10 +145,11 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Test { arguments } => test::run(&arguments),
         Command::E2e { arguments } => test::run_end_to_end(&arguments),
         Command::Tidy { fix } => tidy::run(fix),
-        Command::Demo => demo::run(),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Replay { file, trace } => replay::run(&file, trace),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
+        Command::Dist(arguments) => dist::run(&arguments),
         Command::SystemdTest(arguments) => systemd_test::run(&arguments),
         Command::Screen { command: ScreenCommand::Add { kind, name, socket, target } } => {
             screen::add(cargo::root(), kind, &name, socket.as_deref(), &target)

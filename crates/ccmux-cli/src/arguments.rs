@@ -1,9 +1,10 @@
 //! What can be said on the command line. Types only: what a command does stands in the file of its name.
 
-use ccmux_wire::afar::Code;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use ccmux_notify::note::NoteKind;
+use ccmux_wire::afar::Code;
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::Seq;
 use ccmux_wire::inbox::LIST_AT_MOST;
@@ -118,6 +119,8 @@ pub enum Command {
     Adapter(AdapterOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
+    /// Write the manual pages of ccmux and ccmuxd into a folder, e.g. ~/.local/share/man/man1
+    Manual(ManualOptions),
 }
 
 #[derive(Debug, Args)]
@@ -494,6 +497,12 @@ pub struct CompletionsOptions {
     /// Which shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManualOptions {
+    /// Made if it is missing
+    pub folder: PathBuf,
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `ccmux setup`, `doctor`, `install` and `uninstall`: this client becomes the `ccmuxd` beside it, so that they work without
-//! a daemon.
+//! `ccmux setup`, `doctor`, `install`, `uninstall` and `manual`: this client becomes the `ccmuxd` beside it, so that they work
+//! without a daemon.
 
 use std::env;
 use std::os::unix::process::CommandExt;

@@ -30,6 +30,7 @@ mod completions;
 mod container;
 mod failure;
 mod inbox;
+mod manual;
 mod mcp;
 mod notes;
 mod paper;
@@ -93,5 +94,6 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Container(options) => container::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
+        Command::Manual(options) => manual::run(&options),
     }
 }

@@ -78,6 +78,12 @@ pub enum Command {
     /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
     /// stays. Exit codes as for `install`.
     Uninstall(InstallOptions),
+    /// Write the manual pages of ccmuxd; `ccmux manual` calls it
+    #[command(hide = true)]
+    Manual {
+        /// Made if it is missing
+        folder: PathBuf,
+    },
     /// Become the agent that FILE describes
     #[command(hide = true)]
     Launch {

@@ -9,6 +9,7 @@ mod cli;
 mod doctor;
 mod install;
 mod logging;
+mod manual;
 mod print;
 mod setup;
 
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(namespaces::FORBIDDEN, &format!("no user namespace: {error}")),
         },
+        Some(Command::Manual { folder }) => manual::write(folder),
         None if cli.print_default_config => print::default_file(),
         Some(Command::Doctor { screen: true, json, .. }) => with_settings(&cli, |loaded| {
             with_setting(&cli, loaded, |setting| doctor::screen::run(&setting, *json))

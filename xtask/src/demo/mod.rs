@@ -9,11 +9,14 @@
 //! Whatever happens (the end, a failure, Ctrl-C), the stage takes everything away again.
 
 mod narrator;
+mod picture;
 mod stage;
 mod story;
 mod watch;
 
-use std::path::Path;
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
@@ -22,7 +25,8 @@ use crate::{cargo, programs};
 use narrator::Narrator;
 use stage::Stage;
 
-const PACKAGES: [&str; 4] = ["ccmuxd", "ccmux-cli", "ccmux-hook", "ccmux-demo"];
+/// What it is played with.
+pub const PACKAGES: [&str; 4] = ["ccmuxd", "ccmux-cli", "ccmux-hook", "ccmux-demo"];
 
 /// Ctrl-C, SIGTERM or a hang-up asked us to stop.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -33,22 +37,37 @@ fn go_on() -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn run() -> anyhow::Result<()> {
+/// What `cargo xtask demo` can be told.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Draw it into this file instead, as a picture of a terminal
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Take debug binaries: the build is faster
+    #[arg(long)]
+    debug: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     programs::ensure_tmux()?;
-    let mut build = vec!["--release", "--bins"];
+    let (profile, folder) = if arguments.debug { ("dev", "debug") } else { ("release", "release") };
+    let mut build = vec!["--profile", profile, "--bins"];
     build.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
     cargo::run("build", &build)?;
+    if let Some(file) = &arguments.svg {
+        return picture::draw(file, if arguments.debug { &["--debug"] } else { &[] });
+    }
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("can't watch for Ctrl-C")?;
-    let binaries = cargo::binaries("release")?;
-    play(&binaries)?;
+    let binaries = cargo::binaries(folder)?;
+    play(&binaries, &env::var_os("PATH").unwrap_or_default())?;
     Narrator::stdout().say(&how_to_go_on(&binaries));
     Ok(())
 }
 
-/// Plays with the binaries of that directory.
-fn play(binaries: &Path) -> anyhow::Result<()> {
+/// Plays with the binaries of that directory; other programs are looked for in `path`.
+pub fn play(binaries: &Path, path: &OsStr) -> anyhow::Result<()> {
     let mut narrator = Narrator::stdout();
-    let mut stage = Stage::new(binaries)?;
+    let mut stage = Stage::new(binaries, path)?;
     let told = story::tell(&mut stage, &mut narrator);
     if told.is_err() && go_on().is_ok() {
         eprintln!("{}", stage.diagnosis());

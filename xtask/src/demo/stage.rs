@@ -2,6 +2,7 @@
 //! Nothing of it touches the user's own Claude, tmux or settings, and nothing of it stays.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -24,20 +25,22 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 pub const LOOK_EVERY: Duration = Duration::from_millis(30);
 
 /// The only variables that come from outside.
-const KEPT: [&str; 9] = ["PATH", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "SHELL", "TMUX_TMPDIR"];
+const KEPT: [&str; 8] = ["TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "SHELL", "TMUX_TMPDIR"];
 
 /// The directory, the daemon, the tmux server.
 pub struct Stage {
     dir: Option<TempDir>,
     root: PathBuf,
     binaries: PathBuf,
+    /// Where the other programs are.
+    path: OsString,
     tmux_socket: String,
     daemon: Option<Child>,
 }
 
 impl Stage {
     /// A stage without a daemon yet.
-    pub fn new(binaries: &Path) -> anyhow::Result<Self> {
+    pub fn new(binaries: &Path, path: &OsStr) -> anyhow::Result<Self> {
         let mut builder = tempfile::Builder::new();
         let dir = builder.prefix("ccmux-demo-").permissions(Permissions::from_mode(0o700)).tempdir();
         let dir = dir.context("can't make a temporary directory")?;
@@ -47,7 +50,8 @@ impl Stage {
                 .with_context(|| format!("can't make {name} in {}", root.display()))?;
         }
         let tmux_socket = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { dir: Some(dir), root, binaries: binaries.to_owned(), tmux_socket, daemon: None })
+        let (binaries, path) = (binaries.to_owned(), path.to_owned());
+        Ok(Self { dir: Some(dir), root, binaries, path, tmux_socket, daemon: None })
     }
 
     /// The FIFOs and sockets.
@@ -194,6 +198,7 @@ impl Stage {
         let at = |name: &str| self.root.join(name).into_os_string();
         let agent = quoted(&self.binaries.join("ccmux-demo-agent").to_string_lossy());
         command.envs([
+            ("PATH", self.path.clone()),
             ("HOME", at("home")),
             ("CCMUX_RUNTIME_DIR", at("run")),
             ("CCMUX_STATE_DIR", at("state")),
@@ -243,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_stage_leaves_nothing_behind() {
-        let mut stage = Stage::new(Path::new("/nowhere")).unwrap();
+        let mut stage = Stage::new(Path::new("/nowhere"), OsStr::new("/usr/bin:/bin")).unwrap();
         let root = stage.root.clone();
         let daemon = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(daemon.id().try_into().unwrap());

@@ -7,6 +7,7 @@
 //! | module | rule |
 //! |---|---|
 //! | [`layers`] | which crate may depend on which, and on what never |
+//! | [`oldest_rust`] | the Rust that is promised is the one that dependencies want |
 //! | [`sources`] | module docs, lengths of files |
 //! | [`settings`] | config/ccmux.toml equals the defaults |
 //! | [`walks`] | functions named in docs/ARCHITECTURE.md exist |
@@ -18,6 +19,7 @@
 mod cases;
 mod layers;
 mod links;
+mod oldest_rust;
 mod settings;
 mod sources;
 mod tree;
@@ -80,7 +82,9 @@ pub fn run(fix: bool) -> anyhow::Result<()> {
 }
 
 fn all_findings(tree: &Tree) -> anyhow::Result<Vec<Finding>> {
-    let mut findings = layers::check(&layers::Dependencies::of(&cargo::metadata()?));
+    let metadata = cargo::metadata()?;
+    let mut findings = layers::check(&layers::Dependencies::of(&metadata));
+    findings.extend(oldest_rust::check(tree, &oldest_rust::wishes(&metadata)));
     findings.extend(sources::check(tree));
     findings.extend(settings::check(tree, settings::printed_defaults()?.as_deref()));
     findings.extend(walks::check(tree));
