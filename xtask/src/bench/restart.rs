@@ -42,14 +42,19 @@ impl Starts {
 
     /// Kills the agent; until the next one has started.
     fn kill(&self) -> anyhow::Result<Sample> {
+        self.kill_at().map(|(sample, _)| sample)
+    }
+
+    /// [`Starts::kill`], and when that was.
+    fn kill_at(&self) -> anyhow::Result<(Sample, SystemTime)> {
         thread::sleep(BETWEEN);
         let (pid, _) = self.last().context("there is no agent")?;
-        let killed = now_ns()?;
+        let (killed, at) = (now_ns()?, SystemTime::now());
         kill(Pid::from_raw(pid), Signal::SIGKILL).context("can't kill the agent")?;
         let started = wait_for(LIMIT, "the next agent", || self.last().filter(|(next, _)| *next != pid))?.1;
         #[allow(clippy::cast_precision_loss)]
         let ms = (started - killed) as f64 / 1e6;
-        Ok(Sample { ms, cpu_ms: None })
+        Ok((Sample { ms, cpu_ms: None }, at))
     }
 }
 
@@ -162,12 +167,10 @@ fn pm2(folder: &Path, agent: &Path) -> anyhow::Result<Peer> {
 /// Ours: when the daemon logged the end, and when the next agent started.
 fn ours(house: &House, starts: &Starts, seen: &mut Series) -> anyhow::Result<Sample> {
     let known = house.log_events("agent.exited").len();
-    let killed = SystemTime::now();
-    // The pause before the blow is in there, so the log's time is compared with the blow's own.
-    let sample = starts.kill()?;
+    let (sample, killed) = starts.kill_at()?;
     let exited =
         house.wait_for("agent.exited in the log", || house.log_events("agent.exited").into_iter().nth(known));
-    let since = logged_at(&exited)?.duration_since(killed + BETWEEN).unwrap_or_default();
+    let since = logged_at(&exited)?.duration_since(killed).unwrap_or_default();
     seen.push_ms(since.as_secs_f64() * 1e3);
     Ok(sample)
 }
