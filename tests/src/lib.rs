@@ -15,6 +15,7 @@
 //! | [`container`] | containers of a house, on bubblewrap |
 //! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
+//! | [`desktop`] | an X server with a real notification daemon |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
 //! | [`notes`] | notes between agents of a repository |
@@ -42,6 +43,7 @@ pub mod binaries;
 pub mod claude;
 pub mod container;
 pub mod crowd;
+pub mod desktop;
 pub mod doors;
 pub mod house;
 pub mod http;
@@ -57,6 +59,7 @@ pub mod receiver;
 pub mod systemd;
 
 pub use adapter_program::AdapterProgram;
+pub use desktop::Desktop;
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};
 pub use human::Human;

@@ -11,8 +11,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
-use std::{env, io, panic, process, thread};
+use std::{env, io, panic, process, thread, time::Duration};
 
 use ccmux_wire::control::{Frame, Request};
 use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};

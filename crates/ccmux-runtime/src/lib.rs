@@ -14,6 +14,7 @@
 //! | [`prompt`] | message texts: sanitised, composed, cut into pieces, compared |
 //! | [`screen`] | what a captured screen shows, by rules that are data |
 //! | [`terminal`] | the one trait seam: what ccmux needs of a terminal |
+//! | [`spots`] | where sessions can be seen that others started |
 //! | [`systemd`] | what systemd is told, and what it hands over |
 //! | [`tmux`] | that trait on tmux |
 //! | [`afar`] | answers from afar to what Claude asks |
@@ -69,6 +70,7 @@ pub mod screen;
 pub mod senders;
 pub mod settings;
 pub mod setup;
+pub mod spots;
 pub mod systemd;
 pub mod terminal;
 pub mod tmux;

@@ -30,6 +30,9 @@ pub struct HookFrame {
     /// Which agent of several it is, if its environment tells.
     #[serde(skip_serializing_if = "AgentMarks::is_empty", default)]
     pub marks: AgentMarks,
+    /// Where the session can be seen, if the environment says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub spot: Option<Spot>,
     /// Claude Code's hook input as it came on stdin.
     pub payload: Value,
 }
@@ -68,8 +71,31 @@ impl HookFrame {
                 manager: said("CCMUX_AGENT_MANAGER"),
                 role: said("CCMUX_AGENT_ROLE"),
             },
+            spot: Spot::of(said),
             payload,
         }
+    }
+}
+
+/// Where a session can be seen, as the environment of its hooks tells it. Whoever uses it checks it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// `TMUX`: the path of the server's socket, then two numbers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tmux: Option<String>,
+    /// `TMUX_PANE`: `%` and a number.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pane: Option<String>,
+    /// `WINDOWID`: the number of the terminal's window, 1 to 20 digits.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub window: Option<String>,
+}
+
+impl Spot {
+    /// The one that these variables tell.
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let spot = Self { tmux: variable("TMUX"), pane: variable("TMUX_PANE"), window: variable("WINDOWID") };
+        Some(spot).filter(|spot| *spot != Self::default())
     }
 }
 

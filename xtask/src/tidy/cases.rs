@@ -106,6 +106,7 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("G1", On::Real, "one reminder a silence, none before it, also over a restart"),
     ("G5", On::Demo, "notes between agents: nothing lost, doubled only by a kill, no CPU while blocked"),
     ("G6", On::Demo, "three-line senders over TCP; probes, garbage and 10,000 connections do no harm"),
+    ("G3", On::Demo, "each route against a real receiver"),
     ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),
     ("E3", On::Demo, "the official client library over each transport, 50 calls at once"),

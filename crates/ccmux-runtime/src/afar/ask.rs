@@ -222,7 +222,7 @@ mod tests {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
         let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, marks: AgentMarks::default(), payload }
+        HookFrame { event, token: None, claude_pid: None, marks: AgentMarks::default(), spot: None, payload }
     }
 
     fn ask_of(frame: &HookFrame) -> Option<Ask> {

@@ -65,6 +65,7 @@ fn permission(command: &str) -> HookFrame {
         token: None,
         claude_pid: None,
         marks: AgentMarks::default(),
+        spot: None,
         payload,
     }
 }

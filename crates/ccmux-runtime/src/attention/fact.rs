@@ -53,6 +53,8 @@ pub enum Fact {
     SubagentStopped {
         /// Which.
         agent: String,
+        /// What kind of agent.
+        what: String,
     },
     /// The session is over.
     Ended,
@@ -81,7 +83,11 @@ impl Fact {
             "Notification" if text(payload, "notification_type") == Some("elicitation_response") => {
                 Self::Answered
             }
-            "SubagentStop" => Self::SubagentStopped { agent: word(payload, "agent_id") },
+            // Claude Code's own, which makes a conversation shorter, is of no kind (F 32).
+            "SubagentStop" if text(payload, "agent_type") == Some("") => return None,
+            "SubagentStop" => {
+                Self::SubagentStopped { agent: word(payload, "agent_id"), what: word(payload, "agent_type") }
+            }
             "SessionEnd" => Self::Ended,
             _ => return None,
         })
@@ -135,7 +141,7 @@ mod tests {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
         let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), payload }
+        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), spot: None, payload }
     }
 
     fn fact(name: &str) -> Option<Fact> {
@@ -157,6 +163,9 @@ mod tests {
         assert!(matches!(fact("StopFailure.json"), Some(Fact::Failed { error, .. }) if error == "unknown"));
         assert_eq!(fact("SessionEnd.clear.json"), Some(Fact::Ended));
         assert_eq!(fact("Notification.idle_prompt.json"), None);
+        let [agent, what] = ["a9357d78054b39041", "general-purpose"].map(str::to_owned);
+        assert_eq!(fact("SubagentStop.background.json"), Some(Fact::SubagentStopped { agent, what }));
+        assert_eq!(fact("SubagentStop.json"), None, "that was /compact");
         assert_eq!(fact("PreCompact.json"), None);
     }
 
@@ -197,6 +206,7 @@ mod tests {
                 token: None,
                 claude_pid: None,
                 marks: Default::default(),
+                spot: None,
                 payload,
             };
             assert!(Fact::of(&frame, false).is_some());

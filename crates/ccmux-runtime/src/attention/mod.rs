@@ -12,6 +12,7 @@
 //! | [`words`] | the texts of notices |
 //! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
 //! | [`attendant`] | the task |
+//! | `list` | what is shown of what waits, and what may be muted |
 //!
 //! Whoever has something to tell holds [`Ears`] and never waits. The engine never sees a text; they are kept beside it,
 //! by the item's key.
@@ -20,6 +21,7 @@ pub mod attendant;
 pub mod book;
 pub mod fact;
 pub mod guests;
+mod list;
 pub mod words;
 
 use ccmux_policy::attention::{Answer, Key, Mute, Selection};
@@ -73,8 +75,8 @@ pub enum Heard {
     Over(Vec<Selection>),
     /// A look that the engine asked for.
     Answered(Key, Answer),
-    /// Somebody wants no notices for a while.
-    Mute(Mute),
+    /// Somebody wants no notices for a while; whether that names something.
+    Mute(Mute, oneshot::Sender<bool>),
     /// Somebody asks what waits.
     Asked(oneshot::Sender<Standing>),
 }

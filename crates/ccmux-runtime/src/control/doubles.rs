@@ -69,6 +69,7 @@ mod tests {
             token: None,
             claude_pid: Some(7),
             marks: Default::default(),
+            spot: None,
             payload,
         }
     }

@@ -162,7 +162,7 @@ mod tests {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
         let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), payload }
+        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), spot: None, payload }
     }
 
     fn fact(name: &str) -> Option<SessionFact> {
@@ -281,6 +281,7 @@ mod tests {
                 token: None,
                 claude_pid: None,
                 marks: Default::default(),
+                spot: None,
                 payload,
             };
             assert_eq!(front(folder.path()).event_of(&frame, Origin::Own), None);

@@ -106,6 +106,7 @@ mod tests {
             token: token.map(str::to_owned),
             claude_pid,
             marks: Default::default(),
+            spot: None,
             payload: json!({"session_id": "s"}),
         }
     }

@@ -29,9 +29,11 @@ use crate::intake::ChannelBoard;
 use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
 use crate::metrics::{Follower, Page};
+use crate::notify::desktop::focus::Focus;
 use crate::notify::{Notifier, Route, Ways};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
+use crate::spots::Spots;
 use crate::tmux::Tmux;
 use crate::workers::on_the_way::OnTheWay;
 use crate::workers::starter::AgentNow;
@@ -88,7 +90,9 @@ pub(super) fn start_attendant(
 ) -> AttentionDesk {
     let settings = &house.setting.settings;
     let routes = Route::all(&settings.routes, &house.setting.home);
-    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
+    let spots = Spots::default();
+    let focus = Focus { own: Some(Arc::clone(&house.terminal)), spots: spots.clone() };
+    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone(), focus });
     let (book, kept) = match Book::open(house.state_dir.path()) {
         Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
         Err(error) => {
@@ -105,6 +109,7 @@ pub(super) fn start_attendant(
         terminal: Arc::clone(&house.terminal),
         agent,
         notifier: notifier.clone(),
+        spots: spots.clone(),
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
     };
@@ -112,7 +117,7 @@ pub(super) fn start_attendant(
     let attendant = Attendant::new(setting, ears.clone(), heard);
     let changed = attendant.changes();
     tasks.spawn(attendant.run());
-    AttentionDesk { ears, changed, notifier }
+    AttentionDesk { ears, changed, notifier, spots }
 }
 
 /// The port is bound already: who connects before this waits a moment.

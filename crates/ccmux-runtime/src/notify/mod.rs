@@ -12,7 +12,9 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`route`] | the closed list of ways, made from `[routes.NAME]` |
+//! | [`desktop`] | a bubble on the desktop, and what a click shows |
 //! | [`program`] | a program that is given so long, and its children |
+//! | [`sound`] | a spoken word, or a file that is played |
 //! | [`post`] | an HTTP POST: https or loopback, no redirects |
 //! | [`secret`] | what settings only say the place of |
 //! | [`webhook`] | the notice as JSON, in a form of the user's, or in a service's |
@@ -21,6 +23,7 @@
 //! | [`replies`] | what buttons of notices answer |
 //! | [`pace`], [`outbox`] | no faster than a service takes it; a flood becomes one notice |
 
+pub mod desktop;
 pub mod outbox;
 pub mod pace;
 pub mod post;
@@ -29,6 +32,7 @@ pub mod replies;
 pub mod route;
 pub mod secret;
 pub mod services;
+pub mod sound;
 pub mod template;
 pub mod webhook;
 

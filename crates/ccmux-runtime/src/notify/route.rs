@@ -7,6 +7,8 @@ use std::sync::Arc;
 use ccmux_wire::channel::ChannelName;
 
 use super::Notice;
+use super::desktop::focus::Focus;
+use super::desktop::{self, DesktopError};
 use super::post::{PostError, send};
 use super::program::{ProgramError, run};
 use super::services::Service;
@@ -14,16 +16,12 @@ use super::services::dingtalk::DingTalk;
 use super::services::gotify::Gotify;
 use super::services::lark::Lark;
 use super::services::ntfy::Ntfy;
+use super::sound::Sound;
 use super::webhook::Webhook;
 use crate::clock::unix_ms;
 use crate::inbox::{AcceptError, Inbox, NewMessage};
 use crate::outlet::{OutletError, Outlets};
 use crate::settings::{RouteSettings, expand};
-
-/// What speaks, by platform; the first one that is there.
-const SPEAKERS: [&[&str]; 3] = [&["spd-say", "--wait"], &["espeak-ng"], &["say"]];
-/// What plays a file.
-const PLAYERS: [&[&str]; 3] = [&["paplay"], &["aplay", "-q"], &["afplay"]];
 
 /// A way to a person.
 #[derive(Debug, Clone)]
@@ -40,8 +38,10 @@ pub enum Route {
     Gotify(Gotify),
     /// A topic of ntfy.
     Ntfy(Ntfy),
+    /// A bubble on the desktop.
+    Desktop,
     /// A spoken word, or a file.
-    Sound(Option<String>),
+    Sound(Sound),
     /// An `out.` FIFO.
     Channel(String),
     /// Claude's inbox.
@@ -55,6 +55,8 @@ pub struct Ways {
     pub outlets: Outlets,
     /// Messages to Claude.
     pub inbox: Inbox,
+    /// Where sessions can be seen.
+    pub focus: Focus,
 }
 
 /// Why a notice did not go that way. No text of it, and no secret, is in here.
@@ -77,6 +79,9 @@ pub enum RouteError {
     /// A program.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The desktop.
+    #[error(transparent)]
+    Desktop(#[from] DesktopError),
     /// Nothing on this machine makes a sound.
     #[error("no program that makes sounds: install one of {0}")]
     NoSound(String),
@@ -97,6 +102,7 @@ impl RouteError {
         match self {
             Self::Unknown { .. } | Self::NoSound(_) | Self::Program(ProgramError::NotStarted { .. }) => false,
             Self::Post(error) => error.may_pass(),
+            Self::Desktop(error) => error.may_pass(),
             Self::Late { .. } | Self::Program(_) | Self::Channel(_) | Self::Inbox(_) => true,
         }
     }
@@ -126,7 +132,8 @@ impl Route {
             RouteSettings::Lark(bot) => Self::Lark(Lark::new(bot.clone(), home)),
             RouteSettings::Gotify(gotify) => Self::Gotify(Gotify::new(gotify.clone(), home)),
             RouteSettings::Ntfy(ntfy) => Self::Ntfy(Ntfy::new(ntfy.clone(), home)),
-            RouteSettings::Sound { file } => Self::Sound(file.as_deref().map(expanded)),
+            RouteSettings::Desktop {} => Self::Desktop,
+            RouteSettings::Sound(sound) => Self::Sound(Sound::new(sound, home)),
             RouteSettings::Channel { channel } => Self::Channel(channel.clone()),
             RouteSettings::Claude { channel } => Self::Claude(channel.parse().ok()?),
         })
@@ -161,8 +168,8 @@ impl Route {
             Self::Webhook(_) | Self::DingTalk(_) | Self::Lark(_) | Self::Gotify(_) | Self::Ntfy(_) => {
                 Ok(self.post(notice).await.map_err(Arc::new)?)
             }
-            Self::Sound(None) => first_of(&SPEAKERS, spoken(&notice.kind)).await,
-            Self::Sound(Some(file)) => first_of(&PLAYERS, file).await,
+            Self::Desktop => Ok(desktop::tell(notice, &ways.focus).await?),
+            Self::Sound(sound) => sound.make(&notice.kind).await,
             Self::Channel(channel) => Ok(ways.outlets.send(channel, text(notice)).await?),
             Self::Claude(channel) => claude(channel, notice, &ways.inbox).await,
         }
@@ -177,27 +184,6 @@ fn json_line(notice: &Notice) -> Vec<u8> {
 
 fn text(notice: &Notice) -> String {
     format!("{}\n{}", notice.title, notice.body)
-}
-
-/// The word that is spoken: never a text that came from outside.
-fn spoken(kind: &str) -> &'static str {
-    match kind {
-        "reply" | "subagent_reply" => "task complete",
-        "permission" | "question" => "needs input",
-        _ => "info",
-    }
-}
-
-async fn first_of(programs: &[&[&str]], last: &str) -> Result<(), RouteError> {
-    for program in programs {
-        let argv: Vec<String> = program.iter().chain([&last]).map(|word| (*word).to_owned()).collect();
-        match run(&argv, Vec::new()).await {
-            Err(ProgramError::NotStarted { .. }) => {}
-            ran => return Ok(ran?),
-        }
-    }
-    let names: Vec<&str> = programs.iter().filter_map(|program| program.first().copied()).collect();
-    Err(RouteError::NoSound(names.join(", ")))
 }
 
 async fn claude(channel: &ChannelName, notice: &Notice, inbox: &Inbox) -> Result<(), RouteError> {

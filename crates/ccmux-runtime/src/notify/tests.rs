@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::desktop::focus::Focus;
 use super::*;
 use crate::inbox::{Inbox, InboxSettings, Selection, Size, Texts};
 use crate::outlet::{OutletSettings, Outlets};
@@ -39,7 +40,7 @@ fn room(routes: &[(&str, RouteSettings)]) -> Room {
     let channels = watch::channel(Vec::new()).1;
     let outlets = Outlets::new(dir.path().to_owned(), patience, channels, CancellationToken::new());
     let routes = routes.iter().map(|(name, route)| ((*name).to_owned(), route.clone())).collect();
-    let ways = Ways { outlets, inbox: inbox.clone() };
+    let ways = Ways { outlets, inbox: inbox.clone(), focus: Focus::default() };
     Room { notifier: Notifier::new(Route::all(&routes, Path::new("/")), ways), inbox, dir }
 }
 

@@ -205,12 +205,10 @@ pub enum RouteSettings {
     },
     /// An HTTP POST.
     Webhook(WebhookSettings),
+    /// A bubble on the desktop.
+    Desktop {},
     /// Spoken, or a file that is played.
-    Sound {
-        /// Played in place of the spoken word.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        file: Option<String>,
-    },
+    Sound(SoundSettings),
     /// A robot in a group of DingTalk.
     #[serde(rename = "dingtalk")]
     DingTalk(RobotSettings),
@@ -236,6 +234,41 @@ pub enum RouteSettings {
 
 fn attention_channel() -> String {
     "attention".to_owned()
+}
+
+/// What is heard.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SoundSettings {
+    /// Played in place of a spoken word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The same for some kinds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What is spoken, for some kinds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, String>,
+}
+
+impl SoundSettings {
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let kinds = [("files", &self.files), ("texts", &self.texts)];
+        for (key, kind) in kinds.into_iter().flat_map(|(key, map)| map.keys().map(move |kind| (key, kind))) {
+            if Kind::from_word(kind).is_none() {
+                return Err((key, format!("there is no kind {kind:?}")));
+            }
+        }
+        let mut files = self
+            .file
+            .iter()
+            .map(|file| ("file", file))
+            .chain(self.files.values().map(|file| ("files", file)));
+        match files.find(|(_, file)| !file.starts_with(['/', '~'])) {
+            Some((key, _)) => Err((key, "give a path from / or ~".to_owned())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Where a webhook is, and what it takes.
@@ -328,6 +361,7 @@ impl RouteSettings {
                     Err(error) => bad("channel", &error.to_string()),
                 }
             }
+            Self::Sound(sound) => sound.check().or_else(|(key, why)| bad(key, &why)),
             _ => Ok(()),
         }
     }
@@ -345,7 +379,8 @@ pub const ROUTES_IN_THE_FILE: &str = r#"
 # type = "gotify"      url, url_file or url_env; token_file or token_env
 # type = "ntfy"        url, topic (each also _file, _env); token_file or token_env, or user and password_file or _env;
 #                      reply_topic_file or reply_topic_env: buttons that answer a permission
-# type = "sound"       speaks (spd-say, espeak-ng, say), or plays file
+# type = "desktop"     a bubble; a click on it shows the session
+# type = "sound"       speaks (spd-say, espeak-ng, say), or plays file; texts and files: for some kinds
 # type = "channel"     channel = "phone": a message in out.phone
 # type = "claude"      a message to Claude, on the channel "attention"
 "#;
@@ -376,7 +411,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_remedy() {
         type Spoil = fn(&mut AttentionSettings, &mut BTreeMap<String, RouteSettings>);
-        let cases: [(&str, Spoil); 12] = [
+        let cases: [(&str, Spoil); 14] = [
             ("attention.sessions", |a, _| a.sessions = "mine".into()),
             ("attention.quiet_hours", |a, _| a.quiet_hours = "22-7".into()),
             ("attention.stuck.after", |a, _| a.stuck.after = -1.0),
@@ -412,6 +447,15 @@ mod tests {
                 let [url, topic, user] = ["https://x.example", "t", "u"].map(|text| Some(text.to_owned()));
                 let ntfy = NtfySettings { url, topic, user, ..NtfySettings::default() };
                 drop(r.insert("x".into(), RouteSettings::Ntfy(ntfy)));
+            }),
+            ("routes.x.texts", |_, r| {
+                let texts = BTreeMap::from([("replies".to_owned(), "done".to_owned())]);
+                let sound = SoundSettings { texts, ..SoundSettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Sound(sound)));
+            }),
+            ("routes.x.file", |_, r| {
+                let sound = SoundSettings { file: Some("-x".into()), ..SoundSettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Sound(sound)));
             }),
             ("routes.x.channel", |_, r| {
                 drop(r.insert("x".into(), RouteSettings::Channel { channel: "a/b".into() }));

@@ -20,6 +20,7 @@
 //! - Every tmux process is ended after 5 s.
 
 mod client;
+mod elsewhere;
 mod facts;
 mod pane;
 mod script;
@@ -42,6 +43,7 @@ use tokio::time::Instant;
 
 use crate::terminal::{Capture, Guard, LaunchCommand, Pane, PaneNews, Terminal, TerminalError, Typed};
 use client::{Client, Nonce};
+pub use elsewhere::{Elsewhere, Shown};
 pub use sink::pane_sink;
 pub use version::{MINIMUM_VERSION, TmuxVersion, VersionError};
 
