@@ -35,3 +35,9 @@ pub fn tmux() -> PathBuf {
     let found = std::env::split_paths(&path).map(|folder| folder.join("tmux")).find(|file| file.is_file());
     found.unwrap_or_else(|| "tmux".into())
 }
+
+/// A program that the system has.
+pub fn in_path(program: &str) -> Option<PathBuf> {
+    let dirs = std::env::var_os("PATH")?;
+    std::env::split_paths(&dirs).map(|dir| dir.join(program)).find(|path| path.is_file())
+}

@@ -12,11 +12,15 @@
 //! | [`inbox`] | what the inbox holds |
 //! | [`metrics`] | what `/metrics` tells, read by Prometheus' own parser |
 //! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
+//! | [`container`] | containers of a house, on bubblewrap |
 //! | [`crowd`] | many subscribers at once |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
+//! | [`desktop`] | an X server with a real notification daemon |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
+//! | [`notes`] | notes between agents of a repository |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
+//! | [`receiver`] | services that take notices, as strict as their documents |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
@@ -37,7 +41,9 @@ pub mod adapter_program;
 pub mod agent;
 pub mod binaries;
 pub mod claude;
+pub mod container;
 pub mod crowd;
+pub mod desktop;
 pub mod doors;
 pub mod house;
 pub mod http;
@@ -46,11 +52,14 @@ pub mod inbox;
 pub mod listening;
 pub mod mcp_library;
 pub mod metrics;
+pub mod notes;
 pub mod patience;
 pub mod proof;
+pub mod receiver;
 pub mod systemd;
 
 pub use adapter_program::AdapterProgram;
+pub use desktop::Desktop;
 pub use doors::Subscriber;
 pub use house::{House, HouseBuilder};
 pub use human::Human;

@@ -51,10 +51,15 @@ fn kinds(notices: &[Value]) -> Vec<&str> {
 
 /// A hook of a session that ccmux does not run.
 fn foreign_hook(house: &House, event: &str, session: &str, more: Value) {
+    foreign_hook_at(house, event, session, more, &[]);
+}
+
+/// The same, with what its environment says more.
+fn foreign_hook_at(house: &House, event: &str, session: &str, more: Value, at: &[(&str, &str)]) {
     let mut payload = json!({"session_id": session, "hook_event_name": event});
     payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut command = house.command(house.path("hook/ccmux-hook"));
-    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = command.envs(at.iter().copied()).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
 }
@@ -185,6 +190,7 @@ fn what_is_muted_is_told_afterwards_and_a_second_step_goes_elsewhere() {
     let more = "sessions = \"all\"\n[attention.reply]\nroutes = [\"file\"]\nsteps = [{ after = 3, routes = [\"second\"] }]\n\
                 [routes.second]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/second\"]\n";
     let house = house_with("1", more);
+    foreign_hook(&house, "UserPromptSubmit", "s1", json!({"prompt": "a task"}));
     assert!(house.ccmux_ok(&["mute", "s1", "--for", "4s"]).starts_with("muted: s1 for "));
     foreign_hook(&house, "Stop", "s1", json!({"background_tasks": []}));
     foreign_hook(&house, "Stop", "s2", json!({"background_tasks": []}));
@@ -223,4 +229,136 @@ fn a_route_is_tested_and_a_watcher_sees_every_change() {
     let mut rest = String::new();
     let _ = out.read_to_string(&mut rest);
     watcher.wait().unwrap();
+}
+
+/// A window of the house's tmux that others' sessions would run in, and what their hooks' environment says of it.
+fn a_foreign_pane(house: &House) -> (String, String) {
+    let pane = house.tmux(&["new-window", "-P", "-F", "#{pane_id}", "cat"]).trim().to_owned();
+    let tmux = house.tmux(&["display-message", "-p", "#{socket_path},#{pid},0"]).trim().to_owned();
+    (tmux, pane)
+}
+
+#[test]
+fn a_key_press_in_a_foreign_sessions_pane_ends_its_silence_and_no_other() {
+    let house = house_with("5", "sessions = \"all\"\n");
+    let (tmux, pane) = a_foreign_pane(&house);
+    let human = house.human();
+    foreign_hook_at(&house, "Stop", "s1", json!({}), &[("TMUX", &tmux), ("TMUX_PANE", &pane)]);
+    foreign_hook_at(&house, "Stop", "s2", json!({}), &[("TMUX", &tmux), ("TMUX_PANE", "%0")]);
+    house.wait_until("both to wait", || house.ccmux_ok(&["attention"]).lines().count() == 2);
+    let ended = Instant::now();
+    house.wait_until("the next second", || ended.elapsed() > Duration::from_millis(1100));
+    human.types("x");
+    let notices = house.wait_for_notices(1);
+    assert_eq!(notices[0]["session"], "s2", "its pane is not looked at");
+    house.no_more_notices_than(1, 3);
+    assert!(!house.ccmux_ok(&["attention"]).contains("s1"));
+}
+
+/// Acceptance G7.
+#[test]
+fn whoever_was_active_at_the_pane_is_left_alone_for_a_while() {
+    let more = "sessions = \"all\"\nsuppress_when_focused = true\nfocus_window = 6\n";
+    let house = house_with("1", more);
+    let (tmux, pane) = a_foreign_pane(&house);
+    let human = house.human();
+    human.types("x");
+    let typed = Instant::now();
+    foreign_hook_at(&house, "Stop", "s1", json!({}), &[("TMUX", &tmux), ("TMUX_PANE", &pane)]);
+    foreign_hook(&house, "Stop", "s2", json!({}));
+    assert_eq!(house.wait_for_notices(1)[0]["session"], "s2", "nobody looks at that one");
+    house.wait_for_notices(2);
+    assert!(typed.elapsed() > Duration::from_millis(4900), "{:?}", typed.elapsed());
+}
+
+#[test]
+fn during_quiet_hours_it_waits_and_nobody_is_told() {
+    let hour = usize::from(time::OffsetDateTime::now_utc().hour());
+    let quiet = format!("{:02}:00-{:02}:00", (hour + 23) % 24, (hour + 2) % 24);
+    let settings = format!(
+        "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
+         [attention]\nsessions = \"all\"\nroutes = [\"file\"]\nquiet_hours = \"{quiet}\"\n"
+    );
+    let house = House::builder().env("TZ", "UTC").settings(&settings).ready();
+    foreign_hook(&house, "StopFailure", "s1", json!({"error": "rate_limit"}));
+    house.wait_until("it to wait", || house.ccmux_ok(&["attention"]).contains("failure"));
+    house.no_more_notices_than(0, 3);
+}
+
+#[test]
+fn a_mute_of_nothing_is_refused_with_the_list_of_kinds() {
+    let house = house_with("60", "");
+    let refused = house.ccmux(&["mute", "permision"]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(4), "{why}");
+    for word in ["permision", "permission", "subagent_reply", "ccmux attention"] {
+        assert!(why.contains(word), "{why}");
+    }
+    assert_eq!(house.ccmux_ok(&["attention"]), "nothing waits for you\n");
+    let id = "3a0964c3-e4a5-4edc-bdd0-7f47bcc84843";
+    assert!(house.ccmux_ok(&["mute", id]).contains(id), "it may begin later");
+    assert!(house.ccmux_ok(&["mute", "nobody", "--for", "0"]).contains(id), "an end harms nobody");
+}
+
+/// Acceptance G7.
+#[test]
+fn the_cool_down_is_the_same_after_a_restart() {
+    let house = house_with("1", "sessions = \"all\"\n");
+    foreign_hook(&house, "Stop", "s1", json!({"prompt_id": "p1"}));
+    house.wait_for_notices(1);
+    house.wait_until("the notice to be crossed out", || house.log_events("notice.sent").len() == 1);
+    house.kill9();
+    house.start();
+    foreign_hook(&house, "Stop", "s1", json!({"prompt_id": "p2"}));
+    foreign_hook(&house, "Stop", "s2", json!({"prompt_id": "p2"}));
+    assert_eq!(house.wait_for_notices(2)[1]["session"], "s2");
+    house.no_more_notices_than(2, 5);
+}
+
+/// Acceptance G7.
+#[test]
+fn three_steps_go_three_ways() {
+    let settings: String = ["one", "two", "three"]
+        .map(|name| {
+            let line = format!("cat >> ~/{name}");
+            format!("[routes.{name}]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", {line:?}]\n")
+        })
+        .concat();
+    let steps = "[attention]\nsessions = \"all\"\n[attention.reply]\nafter = 1\nroutes = [\"one\"]\n\
+                 steps = [{ after = 2, routes = [\"two\"] }, { after = 4, routes = [\"three\"] }]\n";
+    let house = House::builder().settings(&(settings + steps)).ready();
+    foreign_hook(&house, "Stop", "s1", json!({}));
+    for (name, seconds) in [("one", 1), ("two", 2), ("three", 4)] {
+        let path = house.home().join(name);
+        house.wait_until(name, || fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')));
+        let text = fs::read_to_string(&path).unwrap();
+        let waited = format!("Waiting for your input for {seconds} seconds");
+        assert!(text.lines().count() == 1 && text.contains(&waited), "{text}");
+    }
+}
+
+#[test]
+fn a_sub_agents_end_is_told_where_that_is_wanted() {
+    let house = house_with("60", "sessions = \"all\"\n[attention.subagent_reply]\nroutes = [\"file\"]\n");
+    let agent = json!({"agent_id": "a1", "agent_type": "general-purpose"});
+    foreign_hook(&house, "SubagentStop", "s1", agent);
+    foreign_hook(&house, "UserPromptSubmit", "s1", json!({"prompt": "<task-notification>done"}));
+    foreign_hook(&house, "SubagentStop", "s1", json!({"agent_id": "a2", "agent_type": ""}));
+    let notices = house.wait_for_notices(1);
+    assert_eq!(
+        (kinds(&notices), notices[0]["body"].as_str()),
+        (vec!["subagent_reply"], Some("Agent: general-purpose"))
+    );
+    house.no_more_notices_than(1, 2);
+}
+
+#[test]
+fn messages_that_nobody_knows_to_be_delivered_are_told_as_stuck() {
+    let settings = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
+                    [attention]\nroutes = [\"file\"]\n[attention.stuck]\nafter = 1\n";
+    let house = House::builder().settings(settings).agent("CCMUX_DEMO_SWALLOW_ENTER", "99").ready();
+    house.write("in.t", "say: hello\n");
+    let notices = house.wait_for_notices(1);
+    assert_eq!(kinds(&notices), ["stuck"]);
+    assert!(notices[0]["title"].as_str().unwrap().starts_with("ccmux - "), "{notices:?}");
 }

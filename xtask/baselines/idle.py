@@ -2,9 +2,9 @@
 directory, its pane and its clients by timers: idle.py DIRECTORY"""
 import asyncio, os, sys
 
-from mcp.server.fastmcp import FastMCP
+from mcp.server.mcpserver import MCPServer
 
-server = FastMCP("idle")
+server = MCPServer("idle")
 
 
 @server.tool()

@@ -1,5 +1,9 @@
 //! What can be said on the command line. Types only: what a command does stands in the file of its name.
 
+use ccmux_wire::afar::Code;
+use std::ffi::OsString;
+
+use ccmux_notify::note::NoteKind;
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::Seq;
 use ccmux_wire::inbox::LIST_AT_MOST;
@@ -8,6 +12,10 @@ use ccmux_wire::receipt::MessageState;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::adapter::arguments::AdapterOptions;
+use crate::notes::arguments::{
+    AcknowledgeOptions, AnswerOptions, AskOptions, ListenOptions, QuestionsOptions, parse_name,
+};
+use crate::run::arguments::{ContainerOptions, RunOptions};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed otherwise, 2 usage, 3 timed out, 4 refused, 5 uncertain, 6 daemon not reachable.
@@ -61,8 +69,30 @@ pub enum Command {
     Attention(AttentionOptions),
     /// Get no notices about a session or a kind for a while
     Mute(MuteOptions),
-    /// Send a test notice by a route of the settings
+    /// Show what Claude asks at its terminal and can be answered from here; allow or deny it
+    ///
+    /// Only where [permission] channel is set: without it Claude's dialog waits for the terminal alone. The first answer counts,
+    /// wherever it comes from; exit code 4 where it is too late.
+    Permission(PermissionOptions),
+    /// Stop the running turn, as Esc does; refused (4) while none runs, in a dialog, and over somebody's draft
+    Interrupt(InterruptOptions),
+    /// Leave a note for the agents of this repository, and wake the one that listens
+    ///
+    /// Worktrees share their main repository's notes. Works without the daemon, and waits for nobody. With --test: send a
+    /// test notice by a route of the settings.
     Notify(NotifyOptions),
+    /// Print the notes of this repository that wait, or the first ones that come: one JSON line each
+    ///
+    /// Exit code 0, also when none came in time.
+    Listen(ListenOptions),
+    /// Ask the agents of this repository, or whoever looks after them; prints the question's id
+    Ask(AskOptions),
+    /// List the questions of this repository that are open
+    Questions(QuestionsOptions),
+    /// Answer a question: of an agent of this repository by its id, of Claude's by the five letters behind `code:`
+    Answer(AnswerOptions),
+    /// Close a question without an answer
+    Acknowledge(AcknowledgeOptions),
     /// Put hooks and tools into Claude Code's own files (--user), or the service into systemd or launchd (--service)
     ///
     /// Works without the daemon. A second run changes no byte, `uninstall` takes everything out again. Exit codes: 0 done,
@@ -74,6 +104,13 @@ pub enum Command {
     /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
     /// stays. Exit codes as for `install`.
     Uninstall(InstallOptions),
+    /// Run a session of Claude Code in a container, in the current directory
+    ///
+    /// Exit codes: the agent's own; 125 to 127 the engine could not start it; else those of ccmux. With --dry-run neither an
+    /// engine nor the daemon is needed.
+    Run(RunOptions),
+    /// List containers and answer their questions; from within one: tell or ask somebody
+    Container(ContainerOptions),
     /// Read settings and screen rules again, and say what changed and what counts from the daemon's next start only
     Reload(ReloadOptions),
     /// Run an adapter that comes with ccmux: messages by the clock, or from HTTP requests
@@ -167,10 +204,77 @@ pub struct MuteOptions {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PermissionOptions {
+    #[command(subcommand)]
+    pub verb: Option<PermissionVerb>,
+
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PermissionVerb {
+    /// List what can be answered
+    List {
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say yes
+    Allow {
+        /// The five letters behind `code:`
+        code: Code,
+    },
+    /// Say no; to a question, too, which then stays without an answer
+    Deny {
+        /// The five letters behind `code:`
+        code: Code,
+
+        /// Why: Claude is told it
+        #[arg(short, long)]
+        reason: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct InterruptOptions {}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("deed").required(true).args(["message", "clear", "test"]))]
 pub struct NotifyOptions {
-    /// The NAME of [routes.NAME]
-    #[arg(long, required = true, value_name = "ROUTE")]
-    pub test: String,
+    /// Who speaks (without it: CCMUX_AGENT_ID, the worktree's name, or system)
+    #[arg(long, value_name = "ID", value_parser = parse_name)]
+    pub from: Option<String>,
+
+    /// What kind of news: complete, waiting, question, stuck, error, status (without it: status)
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    pub kind: Option<NoteKind>,
+
+    /// The question that it is about
+    #[arg(long, value_name = "ID", value_parser = parse_name)]
+    pub question_id: Option<String>,
+
+    /// Throw away all notes that nobody took yet
+    #[arg(long)]
+    pub clear: bool,
+
+    /// Only try the route [routes.NAME]
+    #[arg(long, value_name = "NAME")]
+    pub test: Option<String>,
+
+    /// Send the message to a daemon elsewhere that has tcp.listen, as three lines: complete, question, else info
+    #[arg(long, value_name = "HOST:PORT", requires = "message", conflicts_with_all = ["from", "question_id"])]
+    pub tcp: Option<String>,
+
+    /// With --tcp: a file whose first line the daemon wants to hear
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub token_file: Option<std::path::PathBuf>,
+
+    /// The message; several words are joined by blanks, a lone `-` reads it from stdin
+    #[arg(value_name = "MESSAGE")]
+    pub message: Vec<OsString>,
 }
 
 /// A span of time.

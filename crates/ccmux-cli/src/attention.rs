@@ -7,7 +7,7 @@ use std::time::Duration;
 use ccmux_wire::attention::{MuteRequest, Standing, WaitingItem};
 use ccmux_wire::control::Request;
 
-use crate::arguments::{AttentionOptions, MuteOptions, NotifyOptions};
+use crate::arguments::{AttentionOptions, MuteOptions};
 use crate::client::{Answer, Client};
 use crate::failure::Failure;
 use crate::paper::{ago, harmless, ms_since, span};
@@ -48,9 +48,9 @@ pub fn mute(dir: &Path, options: &MuteOptions) -> Result<(), Failure> {
 }
 
 /// Sends a test notice.
-pub fn notify(dir: &Path, options: &NotifyOptions) -> Result<(), Failure> {
-    Client::ask(dir, Request::TestRoute { route: options.test.clone() })?;
-    writeln!(io::stdout(), "sent by {}", harmless(&options.test))?;
+pub fn test_route(dir: &Path, route: &str) -> Result<(), Failure> {
+    Client::ask(dir, Request::TestRoute { route: route.to_owned() })?;
+    writeln!(io::stdout(), "sent by {}", harmless(route))?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use ccmux_wire::control::{Frame, Reply, Request};
-use ccmux_wire::paths::{NotPrivate, check_private};
+use ccmux_wire::paths::{NotPrivate, control_socket};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -31,8 +31,7 @@ pub struct Answer {
 impl Client {
     /// Connects to the daemon whose runtime directory this is.
     pub fn connect(dir: &Path) -> Result<Self, Failure> {
-        let socket = dir.join("control.sock");
-        check_private(dir).map_err(|error| unreachable(&socket, &error))?;
+        let socket = control_socket(dir).map_err(|error| unreachable(&dir.join("control.sock"), &error))?;
         let stream = connect_within(&socket, IO_LIMIT).map_err(|error| {
             let why = error.to_string();
             Failure::Unreachable { socket: socket.clone(), why, remedy: "start ccmuxd" }

@@ -16,16 +16,22 @@ pub enum Failure {
     TimedOut(String),
     #[error("refused: {0}")]
     Refused(String),
-    /// The inbox takes no more for now.
+    /// The inbox, or the queue, takes no more for now.
     #[error("refused: {0}")]
     Full(String),
     #[error("uncertain: {0}")]
     Uncertain(String),
+    /// The answer is no, and was printed.
+    #[error("no")]
+    No,
     /// The stream ended by the daemon's wish.
     #[error("{0}")]
     LetGo(String),
     #[error("daemon not reachable at {}: {why}: {remedy}", socket.display())]
     Unreachable { socket: PathBuf, why: String, remedy: &'static str },
+    /// The agent in a container ended with it; it needs no further word.
+    #[error("exit code {0}")]
+    Exit(u8),
     #[error("can't write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -57,7 +63,9 @@ impl Failure {
         if self.is_closed_pipe() {
             return ExitCode::SUCCESS;
         }
-        eprintln!("ccmux: {self}");
+        if !matches!(self, Self::No | Self::Exit(_)) {
+            eprintln!("ccmux: {self}");
+        }
         self.exit_code().into()
     }
 
@@ -72,7 +80,8 @@ impl Failure {
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Failed(_) | Self::LetGo(_) | Self::Output(_) => 1,
+            Self::Failed(_) | Self::No | Self::LetGo(_) | Self::Output(_) => 1,
+            Self::Exit(code) => *code,
             Self::TimedOut(_) => 3,
             Self::Refused(_) | Self::Full(_) => 4,
             Self::Uncertain(_) => 5,

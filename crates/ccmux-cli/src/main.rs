@@ -13,7 +13,10 @@
 //! | [`ccmuxd`] | commands that work without a daemon: they become the `ccmuxd` beside this client |
 //! | [`mcp`] | Claude's tools over stdio |
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
+//! | [`notes`] | what agents of one repository leave for each other: notes, questions |
 //! | [`adapter`] | programs of their own that put messages on a channel: by the clock, over HTTP |
+//! | [`run`] | an agent's session in a container |
+//! | [`tcp`] | three lines to a daemon elsewhere |
 //! | the others | one command each |
 
 mod adapter;
@@ -24,22 +27,27 @@ mod ccmuxd;
 mod channels;
 mod client;
 mod completions;
+mod container;
 mod failure;
 mod inbox;
 mod mcp;
+mod notes;
 mod paper;
+mod permission;
 mod reload;
+mod run;
 mod screen;
 mod send;
 mod status;
 mod tail;
+mod tcp;
 mod why;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command, McpOptions};
+use crate::arguments::{Arguments, Command, InterruptOptions, McpOptions};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -69,8 +77,20 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Attention(options) => attention::run(&dir, &options),
         Command::Mute(options) => attention::mute(&dir, &options),
-        Command::Notify(options) => attention::notify(&dir, &options),
+        Command::Permission(options) => permission::run(&dir, options),
+        Command::Interrupt(InterruptOptions {}) => permission::interrupt(&dir),
+        Command::Notify(options) => match &options.test {
+            Some(route) => attention::test_route(&dir, route),
+            None => notes::notify::run(&dir, options),
+        },
+        Command::Listen(options) => notes::listen::run(&dir, options),
+        Command::Ask(options) => notes::questions::ask(&dir, options),
+        Command::Questions(options) => notes::questions::list(&options),
+        Command::Answer(options) => notes::questions::answer(&dir, options),
+        Command::Acknowledge(options) => notes::questions::acknowledge(&dir, options),
         Command::Adapter(options) => adapter::run(&dir, options),
+        Command::Run(options) => run::run(&dir, arguments.instance.as_ref(), options),
+        Command::Container(options) => container::run(&dir, options),
         Command::Reload(options) => reload::run(&dir, &options),
         Command::Completions(options) => completions::run(&options),
     }

@@ -11,12 +11,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
-use std::{env, io, panic, process, thread};
+use std::{env, io, panic, process, thread, time::Duration};
 
 use ccmux_wire::control::{Frame, Request};
-use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES, TOKEN_VARIABLE};
-use ccmux_wire::paths::{check_private, runtime_dir};
+use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};
+use ccmux_wire::paths::{control_socket, runtime_dir};
 use serde_json::Value;
 
 /// The contract says 300 ms from start to end; the rest is for exec and exit.
@@ -68,12 +67,7 @@ fn talk(prolong: &Sender<Duration>) -> Option<()> {
 fn frame_line(input: &[u8]) -> Option<Vec<u8>> {
     let text = |_| String::from_utf8_lossy(input).into();
     let payload: Value = ccmux_wire::halves::from_slice(input).unwrap_or_else(text);
-    let hook = HookFrame {
-        event: payload["hook_event_name"].as_str().unwrap_or_default().into(),
-        token: env::var(TOKEN_VARIABLE).ok(),
-        claude_pid: env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok()),
-        payload,
-    };
+    let hook = HookFrame::of(payload, |name| env::var(name).ok());
     let mut line = serde_json::to_vec(&Frame::new(Request::Hook(hook))).ok()?;
     line.push(b'\n');
     (line.len() <= MAX_FRAME_BYTES).then_some(line)
@@ -81,9 +75,7 @@ fn frame_line(input: &[u8]) -> Option<Vec<u8>> {
 
 /// Another user's socket must neither read the prompts nor decide on permissions.
 fn connect() -> Option<UnixStream> {
-    let dir = runtime_dir(None);
-    check_private(&dir).ok()?;
-    UnixStream::connect(dir.join("control.sock")).ok()
+    UnixStream::connect(control_socket(&runtime_dir(None)).ok()?).ok()
 }
 
 fn next_reply(replies: &mut impl BufRead) -> Option<HookReply> {

@@ -7,6 +7,7 @@ use ccmux_policy::{Effect, Event, PolicyStatus, Supervisor};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::afar::Answers;
 use crate::attention::Ears;
 use crate::clock::{Clock, until};
 use crate::metrics::Metrics;
@@ -70,6 +71,8 @@ pub struct EventLoop {
     pub status: watch::Sender<PolicyStatus>,
     /// Hears whom somebody waits for.
     pub ears: Ears,
+    /// Hears whether a dialog is gone that is answered from afar.
+    pub afar: Answers,
     /// Writes all of it down.
     pub recorder: Recorder,
     /// Counts.
@@ -113,6 +116,7 @@ impl EventLoop {
             self.recorder.event(&event, now);
             self.metrics.happened(&event, now);
             self.ears.event(&event);
+            self.afar.event(&event);
         }
         self.policy.handle(event, now);
         while let Some(effect) = self.policy.next_effect() {

@@ -14,8 +14,10 @@
 //! | [`prompt`] | message texts: sanitised, composed, cut into pieces, compared |
 //! | [`screen`] | what a captured screen shows, by rules that are data |
 //! | [`terminal`] | the one trait seam: what ccmux needs of a terminal |
+//! | [`spots`] | where sessions can be seen that others started |
 //! | [`systemd`] | what systemd is told, and what it hands over |
 //! | [`tmux`] | that trait on tmux |
+//! | [`afar`] | answers from afar to what Claude asks |
 //! | [`agent`] | the agent's process, its launch file, settings file and state file |
 //! | [`turns`] | transcripts → turns → subscribers |
 //! | [`notify`] | notices to people: programs, webhooks, sounds, FIFOs |
@@ -23,6 +25,8 @@
 //! | [`mcp`] | the tools that Claude calls, over HTTP |
 //! | [`attention`] | who is waited for, and whom to tell |
 //! | [`control`] | `control.sock`: hooks and clients |
+//! | [`containers`] | a directory with one socket for each container, and what it may say there |
+//! | [`senders`] | three lines of older senders over TCP |
 //! | [`event_loop`] | select, handle, drain, record |
 //! | [`workers`] | do what the policy orders |
 //! | [`metrics`] | counts and times, as `GET /metrics` tells them |
@@ -34,10 +38,12 @@
 //! | [`daemon`] | puts all of it together: [`daemon::run`] |
 #![deny(unsafe_code)]
 
+pub mod afar;
 pub mod agent;
 pub mod attention;
 pub mod body;
 pub mod clock;
+pub mod containers;
 pub mod control;
 pub mod daemon;
 mod database_file;
@@ -61,8 +67,10 @@ pub mod readable;
 pub mod recorder;
 pub mod runtime_dir;
 pub mod screen;
+pub mod senders;
 pub mod settings;
 pub mod setup;
+pub mod spots;
 pub mod systemd;
 pub mod terminal;
 pub mod tmux;

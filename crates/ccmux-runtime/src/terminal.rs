@@ -131,6 +131,12 @@ pub trait Terminal: Send + Sync + 'static {
     /// Presses the agent's key that puts a draft away (Ctrl-S) if the guard holds.
     fn stash_draft(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
 
+    /// Presses the agent's key that stops a turn (Esc) if the guard holds.
+    fn press_escape(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
+
+    /// Presses the agent's key that empties a row of the prompt box (Ctrl-U) if the guard holds.
+    fn clear_row(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
+
     /// When a client that can type was last active.
     fn last_typed(&self) -> impl Future<Output = Result<Option<UnixMs>, TerminalError>> + Send;
 

@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::WIRE_VERSION;
+use crate::afar::{OpenAsk, PermissionRequest};
 use crate::attention::{MuteRequest, Standing};
+use crate::container::{ContainerRequest, Containers, GuestRequest};
 use crate::hook::HookFrame;
 use crate::id::SessionId;
 use crate::inbox::{InboxMessage, InboxRequest};
+use crate::notes::NotesNews;
 use crate::output::Wish;
 use crate::receipt::{MessageState, Receipt};
 use crate::status::{Status, Why};
@@ -70,11 +73,21 @@ pub enum Request {
     },
     /// Say nothing about a session or a kind for a while.
     Mute(MuteRequest),
+    /// Show what Claude asks and can be answered from afar, or answer it.
+    Permission(PermissionRequest),
+    /// Stop the running turn, as Esc does.
+    Interrupt,
+    /// Hear of notes and questions between agents.
+    Notify(NotesNews),
     /// Send a test notice by a route, now.
     TestRoute {
         /// `[routes.NAME]`.
         route: String,
     },
+    /// Open a container's directory, close it, show them, answer a question of one.
+    Container(ContainerRequest),
+    /// What a container says; on its own socket only.
+    Guest(GuestRequest),
 }
 
 /// A turn as an older hook shows it.
@@ -152,6 +165,15 @@ pub struct Reply {
     /// For `attention` and `mute`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attention: Option<Box<Standing>>,
+    /// For `permission`: what can be answered.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asks: Option<Vec<OpenAsk>>,
+    /// For `permission` and `interrupt`: what was done, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub done: Option<String>,
+    /// For `container` and `guest`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub container: Option<Box<Containers>>,
 }
 
 fn is_false(value: &bool) -> bool {

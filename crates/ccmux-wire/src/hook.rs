@@ -27,8 +27,76 @@ pub struct HookFrame {
     /// `CLAUDE_PID`, which Claude Code sets since some version after 2.1.197.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub claude_pid: Option<i32>,
+    /// Which agent of several it is, if its environment tells.
+    #[serde(skip_serializing_if = "AgentMarks::is_empty", default)]
+    pub marks: AgentMarks,
+    /// Where the session can be seen, if the environment says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub spot: Option<Spot>,
     /// Claude Code's hook input as it came on stdin.
     pub payload: Value,
+}
+
+/// Who an agent is among others, by variables of its environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentMarks {
+    /// `CCMUX_AGENT_ID`: its name.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<String>,
+    /// `CCMUX_AGENT_MANAGER`: the session, or the name, of the one that it works for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub manager: Option<String>,
+    /// `CCMUX_AGENT_ROLE`: `primary` looks after the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+}
+
+impl AgentMarks {
+    /// It says nothing about itself.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl HookFrame {
+    /// The frame for a payload, with what the environment of the hook tells.
+    pub fn of(payload: Value, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let said = |name: &str| variable(name).filter(|value| !value.is_empty());
+        Self {
+            event: payload["hook_event_name"].as_str().unwrap_or_default().into(),
+            token: variable(TOKEN_VARIABLE),
+            claude_pid: variable("CLAUDE_PID").and_then(|pid| pid.parse().ok()),
+            marks: AgentMarks {
+                id: said("CCMUX_AGENT_ID"),
+                manager: said("CCMUX_AGENT_MANAGER"),
+                role: said("CCMUX_AGENT_ROLE"),
+            },
+            spot: Spot::of(said),
+            payload,
+        }
+    }
+}
+
+/// Where a session can be seen, as the environment of its hooks tells it. Whoever uses it checks it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// `TMUX`: the path of the server's socket, then two numbers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tmux: Option<String>,
+    /// `TMUX_PANE`: `%` and a number.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pane: Option<String>,
+    /// `WINDOWID`: the number of the terminal's window, 1 to 20 digits.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub window: Option<String>,
+}
+
+impl Spot {
+    /// The one that these variables tell.
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let spot = Self { tmux: variable("TMUX"), pane: variable("TMUX_PANE"), window: variable("WINDOWID") };
+        Some(spot).filter(|spot| *spot != Self::default())
+    }
 }
 
 /// What the daemon answers a hook.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use crate::channel::{ChannelName, ChannelNameError};
+use crate::container::{CONTAINER_VARIABLE, SOCKET};
 
 /// The directories of one daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +83,18 @@ fn runtime_dir_in(instance: Option<&InstanceName>, variable: &dyn Fn(&str) -> Op
     variable("CCMUX_RUNTIME_DIR")
         .filter(|_| instance.is_none())
         .map_or_else(|| Path::new("/tmp").join(instance_name(instance)), PathBuf::from)
+}
+
+/// The socket to speak to the daemon by, in that directory. Within a container it is the container's own, and whoever
+/// started the container put it there; elsewhere the directory must be private.
+///
+/// # Errors
+/// If what listens there may be somebody else's.
+pub fn control_socket(dir: &Path) -> Result<PathBuf, NotPrivate> {
+    if environment(CONTAINER_VARIABLE).is_some() {
+        return Ok(dir.join(SOCKET));
+    }
+    check_private(dir).map(|()| dir.join("control.sock"))
 }
 
 /// Why a client doesn't speak to the sockets in a directory.

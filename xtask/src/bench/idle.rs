@@ -59,7 +59,7 @@ impl Drop for Python {
 pub fn measure(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir().context("a temporary directory")?;
     let python = bench.baselines.python_with("mcp").map(|python| Python::start(&python, folder.path()));
-    let python = python.transpose()?;
+    let python = python.and_then(|python| python.inspect_err(|error| eprintln!("  {error:#}")).ok());
     let house = bench.house().ready();
     let daemon = Process::of(house.daemon_pid().unsigned_abs());
     thread::sleep(SETTLES);

@@ -1,7 +1,7 @@
 //! Rows 12 and 13: a note wakes the agent that listens; a notice in three lines goes over TCP. Neither needs a daemon.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -146,7 +146,8 @@ pub fn tcp(bench: &Bench) -> anyhow::Result<Vec<Figure>> {
     // Ends with this process.
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let _ = BufReader::new(stream).lines().take(3).count();
+            let _ = BufReader::new(&stream).lines().take(3).count();
+            let _ = (&stream).write_all(b"ok\n");
         }
     });
     let home = tempfile::tempdir().context("a temporary directory")?;

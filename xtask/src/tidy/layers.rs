@@ -9,10 +9,11 @@ use super::Finding;
 /// Every crate of the workspace and the crates of the workspace it depends on, tests included. No other way.
 const LAYERS: &[(&str, &[&str])] = &[
     ("ccmux-wire", &[]),
+    ("ccmux-notify", &[]),
     ("ccmux-policy", &["ccmux-wire"]),
-    ("ccmux-runtime", &["ccmux-policy", "ccmux-wire"]),
+    ("ccmux-runtime", &["ccmux-notify", "ccmux-policy", "ccmux-wire"]),
     ("ccmuxd", &["ccmux-policy", "ccmux-runtime", "ccmux-wire"]),
-    ("ccmux-cli", &["ccmux-wire"]),
+    ("ccmux-cli", &["ccmux-notify", "ccmux-wire"]),
     ("ccmux-hook", &["ccmux-wire"]),
     ("ccmux-demo", &[]),
     ("ccmux-tests", &["ccmux-wire"]),
@@ -27,6 +28,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "it decides without touching the world",
     ),
     ("ccmux-hook", &["tokio", "nix", "clap", "anyhow"], "it stands on Claude's critical path"),
+    ("ccmux-notify", &["tokio", "rusqlite"], "it works without a daemon, and starts in no time"),
     ("ccmux-wire", &["tokio", "nix", "rusqlite"], "everybody carries it"),
     ("ccmux-cli", &["rusqlite"], "it asks the daemon"),
 ];

@@ -13,7 +13,7 @@ const HOOK: (&str, usize) = ("crates/ccmux-hook/src/main.rs", 99);
 /// Rooms of the policy and their budgets (ADR 0015), without tests, comments and blank lines, all files of a room together.
 /// A file counts for the first room that holds it.
 const POLICY: [Room; 2] = [
-    Room { folder: "crates/ccmux-policy/src/attention/", budget: 1100 },
+    Room { folder: "crates/ccmux-policy/src/attention/", budget: 2000 },
     Room { folder: "crates/ccmux-policy/src/", budget: 2900 },
 ];
 

@@ -173,7 +173,7 @@ pub struct Row {
     pub began: UnixMs,
     /// What the steps are counted from.
     pub base: UnixMs,
-    /// The next step: so many notices were ordered.
+    /// The next step: so many are done.
     pub step: usize,
     /// When that is due; absent: all was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,7 @@
 //! until its deadline: one ordered set holds them all. It knows neither texts nor people, only keys, times, and names of
 //! routes.
 
+pub mod afar;
 mod item;
 mod rules;
 
@@ -53,6 +54,8 @@ pub enum Effect {
     Forget(Key),
     /// Keep these mutes, and no others.
     KeepMutes(Vec<Mute>),
+    /// Keep when this was told last; `None`: that counts no more.
+    KeepTold(Flurry, Option<UnixMs>),
 }
 
 /// What a look showed.
@@ -71,7 +74,7 @@ pub struct Waiting {
     pub key: Key,
     /// Since when.
     pub began: UnixMs,
-    /// So many notices were ordered.
+    /// So many notices were ordered, as far as today's settings tell.
     pub told: usize,
     /// When the next one is due.
     pub next_in_ms: Option<u64>,
@@ -79,8 +82,8 @@ pub struct Waiting {
     pub muted: bool,
 }
 
-/// Sessions of a kind, for which one notice is enough for a while.
-type Flurry = (Source, SessionId, Kind);
+/// A kind of a session, of which one notice is enough for a while.
+pub type Flurry = (Source, SessionId, Kind);
 
 /// Knows everything that waits for somebody.
 #[derive(Debug)]
@@ -111,6 +114,12 @@ impl Attention {
         };
         rows.into_iter().for_each(|row| engine.restore(row, now));
         engine
+    }
+
+    /// What was told lately goes on cooling down.
+    pub fn with_told(mut self, told: Vec<(Flurry, UnixMs)>, now: Now) -> Self {
+        self.told_at.extend(told.into_iter().map(|(flurry, at)| (flurry, mono_of(at, now))));
+        self
     }
 
     /// Other settings may be in force than when it was kept: a step that there is no more is not told.
@@ -197,14 +206,16 @@ impl Attention {
     pub fn human_active(&mut self, source: Source, session: &SessionId) {
         self.ended(&Selection::session(source, session.clone()));
         for kind in Kind::ALL {
-            self.told_at.remove(&(source, session.clone(), kind));
+            let flurry = (source, session.clone(), kind);
+            if self.told_at.remove(&flurry).is_some() {
+                self.effects.push_back(Effect::KeepTold(flurry, None));
+            }
         }
     }
 
     /// Time has passed.
     pub fn deadline(&mut self, now: Now) {
-        let longest = self.rules.kinds.iter().map(|rule| rule.cooldown_ms).max().unwrap_or(0);
-        self.told_at.retain(|_, at| now.mono.since(*at) < longest);
+        self.cool_down(now);
         while self.due.first().is_some_and(|(at, _)| *at <= now.mono) {
             let Some((_, key)) = self.due.pop_first() else { return };
             match self.items.get(&key).map(|item| item.standing) {
@@ -213,6 +224,18 @@ impl Attention {
                 Some(Standing::Told) | None => {}
             }
         }
+    }
+
+    /// What has cooled down is forgotten.
+    fn cool_down(&mut self, now: Now) {
+        let (rules, effects) = (&self.rules, &mut self.effects);
+        self.told_at.retain(|flurry, at| {
+            let is_warm = now.mono.since(*at) < rules.of(flurry.2).cooldown_ms;
+            if !is_warm {
+                effects.push_back(Effect::KeepTold(flurry.clone(), None));
+            }
+            is_warm
+        });
     }
 
     /// A look was taken on the engine's order.
@@ -280,14 +303,18 @@ impl Attention {
         let standing = next.map_or(Standing::Told, |at| Standing::Due(at.max(now.mono)));
         let waited_ms = u64::try_from(now.wall.0.saturating_sub(item.began.0)).unwrap_or(0);
         let began = item.began;
-        if rule.cooldown_ms > 0 {
-            self.told_at.insert((key.source, key.session.clone(), key.kind), now.mono);
-        }
+        let cools_down = rule.cooldown_ms > 0;
         self.stand(key.clone(), standing);
         self.keep_row(&key, now);
-        if !routes.is_empty() {
-            self.effects.push_back(Effect::Notice { key, step, routes, began, waited_ms });
+        if routes.is_empty() {
+            return;
         }
+        if cools_down {
+            let flurry = (key.source, key.session.clone(), key.kind);
+            self.told_at.insert(flurry.clone(), now.mono);
+            self.effects.push_back(Effect::KeepTold(flurry, Some(now.wall)));
+        }
+        self.effects.push_back(Effect::Notice { key, step, routes, began, waited_ms });
     }
 
     /// Says nothing about that session or kind until then; what falls into it is told afterwards.
@@ -314,11 +341,19 @@ impl Attention {
         let waiting = self.items.iter().map(|(key, item)| Waiting {
             key: key.clone(),
             began: item.began,
-            told: item.step,
-            next_in_ms: item.due_at().map(|at| at.since(now.mono)),
+            told: self.rules.of(key.kind).steps.iter().take(item.step).filter(|step| step.is_told()).count(),
+            next_in_ms: self.next_notice_at(key, item).map(|at| at.since(now.mono)),
             muted: self.mutes.iter().any(|mute| mute.left_ms(key, now).is_some()),
         });
         waiting.collect()
+    }
+
+    /// A step without routes is none that anybody hears of.
+    fn next_notice_at(&self, key: &Key, item: &Item) -> Option<Mono> {
+        let due = item.due_at()?;
+        let steps = self.rules.of(key.kind).steps.iter().enumerate().skip(item.step);
+        let (place, step) = steps.into_iter().find(|(_, step)| step.is_told())?;
+        Some(if place == item.step { due } else { due.max(item.base + step.after_ms) })
     }
 
     fn keep_row(&mut self, key: &Key, now: Now) {

@@ -21,6 +21,13 @@ pub struct Step {
     pub routes: Vec<RouteName>,
 }
 
+impl Step {
+    /// Somebody hears of it.
+    pub(super) fn is_told(&self) -> bool {
+        !self.routes.is_empty()
+    }
+}
+
 /// The rules of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rule {

@@ -109,6 +109,60 @@ fn after_a_notice_of_completion_the_next_one_cools_down() {
     );
 }
 
+#[test]
+fn the_cool_down_goes_on_over_a_restart() {
+    let mut rules = plain();
+    rules.kinds[Kind::Reply as usize].steps = vec![step(4, "a")];
+    let told = ["4 s1 reply p1 #0 a after 4", "19 s1 reply p2 #0 a after 13"];
+    check_with(
+        rules.clone(),
+        "0 began s1 reply p1\n 5 ended s1\n 5 restart\n 6 began s1 reply p2\n 60 end",
+        &told,
+    );
+    let human = "0 began s1 reply p1\n 5 human s1\n 5 restart\n 6 began s1 reply p2\n 60 end";
+    check_with(rules, human, &["4 s1 reply p1 #0 a after 4", "10 s1 reply p2 #0 a after 4"]);
+}
+
+#[test]
+fn a_step_without_routes_is_not_told_and_cools_nothing_down() {
+    let mut rules = plain();
+    let steps = vec![step(2, ""), step(10, "b"), step(20, "")];
+    rules.kinds[Kind::Reply as usize] = Rule { steps, cooldown_ms: 15_000 };
+    let mut world = World::new(rules);
+    world.does("began", &["s1", "reply", "p1"]);
+    let standing = |world: &World| {
+        let waiting = world.engine.waiting(world.now()).remove(0);
+        (waiting.told, waiting.next_in_ms)
+    };
+    assert_eq!(standing(&world), (0, Some(10_000)));
+    world.until(3_000);
+    assert_eq!(standing(&world), (0, Some(7_000)));
+    world.until(11_000);
+    assert_eq!(standing(&world), (1, None), "nobody hears of the third");
+    world.until(30_000);
+    assert_eq!((world.notices.len(), standing(&world)), (1, (1, None)));
+    let mut rules = plain();
+    rules.kinds[Kind::Reply as usize].steps = vec![step(2, "")];
+    let mut world = World::new(rules);
+    world.does("began", &["s1", "reply", "p1"]);
+    world.until(60_000);
+    assert_eq!((world.notices.len(), standing(&world)), (0, (0, None)));
+}
+
+#[test]
+fn a_second_and_a_third_step_go_elsewhere_and_a_prompt_ends_them() {
+    let mut rules = plain();
+    rules.kinds[Kind::Reply as usize].steps = vec![step(15, "desk"), step(30, "voice"), step(60, "phone")];
+    let all = [
+        "15 s1 reply p1 #0 desk after 15",
+        "30 s1 reply p1 #1 voice after 30",
+        "60 s1 reply p1 #2 phone after 60",
+    ];
+    check_with(rules.clone(), "0 began s1 reply p1\n 600 end", &all);
+    check_with(rules.clone(), "0 began s1 reply p1\n 20 restart\n 600 end", &all);
+    check_with(rules, "0 began s1 reply p1\n 45 ended s1\n 600 end", &all[..2]);
+}
+
 /// Field fault 39. Acceptance G7.
 #[test]
 fn what_is_approved_within_the_hold_is_silent() {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccmux_policy::attention::{
-    Answer, Attention, Effect, Key, Kind, Mute, Muted, Row, Rules, Selection, Source,
+    Answer, Attention, Effect, Flurry, Key, Kind, Mute, Muted, Row, Rules, Selection, Source,
 };
 use ccmux_policy::{Mono, Now, UnixMs};
 use ccmux_wire::id::SessionId;
@@ -30,6 +30,7 @@ pub struct World {
     deaf: bool,
     pub rows: BTreeMap<Key, Row>,
     mutes: Vec<Mute>,
+    told: BTreeMap<Flurry, UnixMs>,
     pub notices: Vec<String>,
     pub asked: usize,
 }
@@ -47,6 +48,7 @@ impl World {
             deaf: false,
             rows: BTreeMap::new(),
             mutes: Vec::new(),
+            told: BTreeMap::new(),
             notices: Vec::new(),
             asked: 0,
         }
@@ -82,6 +84,8 @@ impl World {
                 Effect::Keep(row) => drop(self.rows.insert(row.key.clone(), row)),
                 Effect::Forget(key) => drop(self.rows.remove(&key)),
                 Effect::KeepMutes(mutes) => self.mutes = mutes,
+                Effect::KeepTold(flurry, Some(at)) => drop(self.told.insert(flurry, at)),
+                Effect::KeepTold(flurry, None) => drop(self.told.remove(&flurry)),
             }
         }
     }
@@ -135,7 +139,8 @@ impl World {
             serde_json::from_str(&text).unwrap()
         });
         let (rows, mutes) = (rows.collect(), self.mutes.clone());
-        self.engine = Attention::new(self.rules.clone(), rows, mutes, self.now());
+        let told = self.told.clone().into_iter().collect();
+        self.engine = Attention::new(self.rules.clone(), rows, mutes, self.now()).with_told(told, self.now());
     }
 }
 

@@ -26,6 +26,9 @@ pub const SETTINGS_FILE: &str = "claude-settings.json";
 /// Seconds that Claude Code waits for a hook of ours; written out, because its own default is a minute.
 const TIMEOUT_S: u32 = 5;
 
+/// The one that may wait for somebody far away.
+const WAITING: &str = "PermissionRequest";
+
 /// What ccmux can't do without: all that a version outside the measured ones gets.
 const MINIMAL: &[&str] = &["SessionStart", "UserPromptSubmit", "Stop", "PermissionRequest", "SessionEnd"];
 
@@ -65,6 +68,8 @@ pub struct HookSettings<'a> {
     pub hook: &'a Path,
     /// The version that will read it.
     pub version: &'a Version,
+    /// Seconds that Claude Code waits for the hook that may wait for somebody far away.
+    pub permission_s: u32,
 }
 
 impl HookSettings<'_> {
@@ -75,8 +80,11 @@ impl HookSettings<'_> {
     pub fn to_json(self) -> Result<Value, HookSettingsError> {
         let not_text = || HookSettingsError::NotText { path: self.hook.to_owned() };
         let command = shell_words::quote(self.hook.to_str().ok_or_else(not_text)?);
-        let groups = json!([{"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}]);
-        let hooks = events_for(self.version).into_iter().map(|event| (event.to_owned(), groups.clone()));
+        let group = |event| {
+            let timeout = if event == WAITING { self.permission_s } else { TIMEOUT_S };
+            json!([{"hooks": [{"type": "command", "command": command, "timeout": timeout}]}])
+        };
+        let hooks = events_for(self.version).into_iter().map(|event| (event.to_owned(), group(event)));
         let allow = [tools::SEND, tools::LIST].map(|tool| format!("mcp__{SERVER_NAME}__{tool}"));
         Ok(json!({
             "hooks": hooks.collect::<serde_json::Map<_, _>>(),
@@ -146,10 +154,17 @@ mod tests {
     #[test]
     fn a_hook_is_one_shell_command_with_a_timeout() {
         let version = known(2, 1, 332);
-        let settings = HookSettings { hook: Path::new("/home/a b/it's/ccmux-hook"), version: &version };
+        let settings = HookSettings {
+            hook: Path::new("/home/a b/it's/ccmux-hook"),
+            version: &version,
+            permission_s: 610,
+        };
         let hook = settings.to_json().unwrap()["hooks"]["SessionStart"][0]["hooks"][0].clone();
         assert_eq!(hook["type"], "command");
         assert_eq!(hook["timeout"], 5);
+        let timeout =
+            |event: &str| settings.to_json().unwrap()["hooks"][event][0]["hooks"][0]["timeout"].clone();
+        assert_eq!((timeout("PermissionRequest"), timeout("Stop")), (610.into(), 5.into()));
         let words = shell_words::split(hook["command"].as_str().unwrap()).unwrap();
         assert_eq!(words, ["/home/a b/it's/ccmux-hook"]);
     }
@@ -157,7 +172,8 @@ mod tests {
     #[test]
     fn our_own_tools_need_no_permission() {
         let version = known(2, 1, 332);
-        let settings = HookSettings { hook: Path::new("/x/ccmux-hook"), version: &version };
+        let settings =
+            HookSettings { hook: Path::new("/x/ccmux-hook"), version: &version, permission_s: 610 };
         let allowed = settings.to_json().unwrap()["permissions"]["allow"].clone();
         assert_eq!(allowed, json!(["mcp__ccmux__send_to_channel", "mcp__ccmux__list_channels"]));
     }
@@ -166,7 +182,8 @@ mod tests {
     fn the_file_is_private_and_replaces_what_was_there() {
         let dir = tempfile::tempdir().unwrap();
         let version = known(2, 1, 332);
-        let settings = HookSettings { hook: Path::new("/x/ccmux-hook"), version: &version };
+        let settings =
+            HookSettings { hook: Path::new("/x/ccmux-hook"), version: &version, permission_s: 610 };
         fs::write(dir.path().join("claude-settings.json.new"), "half").unwrap();
         std::os::unix::fs::symlink("/nowhere", dir.path().join(SETTINGS_FILE)).unwrap();
         let path = settings.write_to(dir.path()).unwrap();
@@ -181,7 +198,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_missing_is_named() {
         let version = known(2, 1, 332);
-        let settings = HookSettings { hook: Path::new("/x"), version: &version };
+        let settings = HookSettings { hook: Path::new("/x"), version: &version, permission_s: 610 };
         let error = settings.write_to(Path::new("/no/such/dir")).unwrap_err().to_string();
         assert!(error.contains("/no/such/dir"), "{error}");
     }

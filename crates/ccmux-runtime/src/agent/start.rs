@@ -31,6 +31,8 @@ pub struct AgentStart<'a> {
     pub runtime_dir: &'a Path,
     /// Its hooks prove by it that they are ours.
     pub token: &'a str,
+    /// Seconds that Claude Code waits for a hook that may wait for somebody far away.
+    pub permission_s: u32,
     /// `ccmuxd`, for `ccmuxd launch`.
     pub launcher: &'a Path,
     /// Where Claude's tools are, and how it gets there; `None` where nobody serves them.
@@ -75,7 +77,7 @@ impl AgentStart<'_> {
     }
 
     fn write_files(&self, version: &Version) -> Result<GeneratedFiles, String> {
-        let hooks = HookSettings { hook: self.hook, version };
+        let hooks = HookSettings { hook: self.hook, version, permission_s: self.permission_s };
         let settings = hooks.write_to(self.state_dir).map_err(|error| error.to_string())?;
         let client = self.launcher.with_file_name("ccmux");
         let entry = self.mcp.and_then(|(door, transport)| self.entry(door, transport, &client));

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ccmux_policy::attention::{Answer, Attention, Effect, Key, Kind, Mute, Muted, Rules, Selection, Source};
+use ccmux_policy::attention::{Answer, Attention, Effect, Key, Kind, Rules, Selection, Source};
 use ccmux_policy::event::FileState;
 use ccmux_policy::{AlertKind, UnixMs};
-use ccmux_wire::attention::{MutedUntil, Standing, WaitingItem};
 use ccmux_wire::id::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
@@ -20,10 +19,12 @@ use tokio_util::task::TaskTracker;
 
 use super::book::{Book, Kept, Page};
 use super::fact::Fact;
+use super::guests;
 use super::words::Text;
 use super::{Ears, Heard};
 use crate::clock::{Clock, until};
 use crate::notify::{Notice, Notifier};
+use crate::spots::{Spot, Spots};
 use crate::terminal::Terminal;
 use crate::workers::starter::AgentNow;
 
@@ -49,6 +50,9 @@ pub struct Turn {
     pub started: UnixMs,
     /// The how manieth it is, where the version gives prompts no ids.
     pub count: u64,
+    /// Where it can be seen, if others started the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spot: Option<Spot>,
 }
 
 /// A notice, and where it may go.
@@ -79,6 +83,8 @@ pub struct Setting<T> {
     pub agent: watch::Receiver<Option<AgentNow>>,
     /// The ways to people.
     pub notifier: Notifier,
+    /// Where foreign sessions can be seen.
+    pub spots: Spots,
     /// Tells the time.
     pub clock: Clock,
     /// Ends it.
@@ -88,12 +94,12 @@ pub struct Setting<T> {
 /// The task.
 #[derive(Debug)]
 pub struct Attendant<T> {
-    setting: Setting<T>,
+    pub(super) setting: Setting<T>,
     ears: Ears,
     heard: mpsc::Receiver<Heard>,
-    engine: Attention,
-    texts: BTreeMap<Key, Text>,
-    turns: BTreeMap<SessionId, Turn>,
+    pub(super) engine: Attention,
+    pub(super) texts: BTreeMap<Key, Text>,
+    pub(super) turns: BTreeMap<SessionId, Turn>,
     file: watch::Sender<FileState>,
     own: Option<SessionId>,
     dialog_gone_at: Option<Instant>,
@@ -110,9 +116,14 @@ impl<T: Terminal> Attendant<T> {
         let mut kept = std::mem::take(&mut setting.kept);
         kept.items.retain(|(row, _)| now.wall.0 - row.began.0 < ITEM_DAYS * DAY_MS);
         kept.turns.retain(|(_, turn)| now.wall.0 - turn.started.0 < TURN_DAYS * DAY_MS);
+        for (session, turn) in &kept.turns {
+            if let Some(spot) = &turn.spot {
+                setting.spots.put(session, spot.clone());
+            }
+        }
         let (rows, texts): (Vec<_>, Vec<_>) =
             kept.items.into_iter().map(|(row, text)| (row.clone(), (row.key, text))).unzip();
-        let engine = Attention::new(setting.rules.clone(), rows, kept.mutes, now);
+        let engine = Attention::new(setting.rules.clone(), rows, kept.mutes, now).with_told(kept.told, now);
         let attendant = Self {
             setting,
             ears,
@@ -162,17 +173,20 @@ impl<T: Terminal> Attendant<T> {
                 self.fact(session, fact);
             }
             Heard::Hook { .. } => {}
+            Heard::Guest(news) => self.guest(news),
             Heard::File(state) => self.file_says(state),
             Heard::AgentGone(session) => self.agent_gone(session),
             Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
             Heard::Unstuck(kinds) => self.unstuck(kinds),
+            Heard::Began(key, text) => self.keep_text(key, text),
+            Heard::Over(which) => which.iter().for_each(|which| self.engine.ended(which)),
             Heard::Answered(key, answer) => self.engine.answered(&key, answer, self.setting.clock.now()),
-            Heard::Mute(mute) => self.engine.mute(mute, self.setting.clock.now()),
+            Heard::Mute(mute, answer) => drop(answer.send(self.mute(mute))),
             Heard::Asked(answer) => drop(answer.send(self.standing())),
         }
     }
 
-    fn fact(&mut self, session: SessionId, fact: Fact) {
+    pub(super) fn fact(&mut self, session: SessionId, fact: Fact) {
         let all = Selection::session(Source::Claude, session.clone());
         match fact {
             Fact::Prompted { task, by_human } => self.prompted(session, task, by_human),
@@ -186,13 +200,14 @@ impl<T: Terminal> Attendant<T> {
                 self.began(session, kind, subject, Text::about(kind, &what));
             }
             Fact::Answered => self.engine.ended(&all.kind(Kind::Question)),
-            Fact::SubagentStopped { agent } => {
-                let text = Text::about(Kind::SubagentReply, &agent);
+            Fact::SubagentStopped { agent, what } => {
+                let text = Text::about(Kind::SubagentReply, &what);
                 self.began(session, Kind::SubagentReply, agent, text);
             }
             Fact::Ended => {
                 self.engine.ended(&all);
                 self.turns.remove(&session);
+                self.setting.spots.remove(&session);
                 self.page.turns.push((session, None));
             }
         }
@@ -202,17 +217,24 @@ impl<T: Terminal> Attendant<T> {
         if by_human {
             self.engine.human_active(Source::Claude, &session);
         }
-        for kind in Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Message | Kind::Stuck)) {
+        // Claude Code's own prompt comes right behind the sub-agent's end, before that could be told.
+        let goes_on = |kind: &Kind| match kind {
+            Kind::Message | Kind::Stuck => true,
+            Kind::SubagentReply => task.is_none(),
+            _ => false,
+        };
+        for kind in Kind::ALL.into_iter().filter(|kind| !goes_on(kind)) {
             self.engine.ended(&Selection::session(Source::Claude, session.clone()).kind(kind));
         }
         let now = self.setting.clock.now().wall;
         let before = self.turns.get(&session);
         let count = before.map_or(1, |turn| turn.count + 1);
+        let spot = self.setting.spots.of(&session);
         // What Claude Code writes by itself goes on with somebody's task.
         let turn = match (task, before) {
-            (Some(task), _) => Turn { task, started: now, count },
-            (None, Some(before)) => Turn { count, ..before.clone() },
-            (None, None) => Turn { task: "(background task)".to_owned(), started: now, count },
+            (Some(task), _) => Turn { task, started: now, count, spot },
+            (None, Some(before)) => Turn { count, spot, ..before.clone() },
+            (None, None) => Turn { task: "(background task)".to_owned(), started: now, count, spot },
         };
         self.page.turns.push((session.clone(), Some(turn.clone())));
         self.turns.insert(session, turn);
@@ -260,7 +282,7 @@ impl<T: Terminal> Attendant<T> {
         self.keep_text(key, text);
     }
 
-    fn keep_text(&mut self, key: Key, text: Text) {
+    pub(super) fn keep_text(&mut self, key: Key, text: Text) {
         self.note("attention.began", &key);
         self.texts.insert(key.clone(), text);
         self.engine.began(key.clone(), self.setting.clock.now());
@@ -298,7 +320,7 @@ impl<T: Terminal> Attendant<T> {
         }
     }
 
-    fn own_session(&self) -> Option<SessionId> {
+    pub(super) fn own_session(&self) -> Option<SessionId> {
         let bound = self.setting.agent.borrow().as_ref().and_then(|agent| agent.session.clone());
         self.own.clone().or(bound)
     }
@@ -344,6 +366,10 @@ impl<T: Terminal> Attendant<T> {
                     let notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
                     self.page.letters.push(Letter { notice, routes });
                 }
+                // A message is there to be told, and nothing else; the letter is kept until it arrives.
+                if guests::is_over_when_told(&key) {
+                    guests::over(&mut self.engine, &key);
+                }
             }
             Effect::Keep(row) => {
                 if let Some(text) = self.texts.get(&row.key) {
@@ -357,6 +383,7 @@ impl<T: Terminal> Attendant<T> {
                 self.page.forget.push(key);
             }
             Effect::KeepMutes(mutes) => self.page.mutes = Some(mutes),
+            Effect::KeepTold(flurry, at) => self.page.told.push((flurry, at)),
         }
     }
 
@@ -384,15 +411,20 @@ impl<T: Terminal> Attendant<T> {
         }
     }
 
-    /// Whether somebody pressed a key, and whether the dialog is still there: known of our own pane only.
+    /// Whether somebody pressed a key, and whether the dialog is still there: that is known of our own pane only.
     fn look(&self, key: Key) {
         let is_own = self.own_session().as_ref() == Some(&key.session);
         let (terminal, file) = (Arc::clone(&self.setting.terminal), self.file.subscribe());
         let (ears, shutdown) = (self.ears.clone(), self.setting.shutdown.clone());
         let is_dialog = key.kind.is_dialog();
+        let elsewhere = self.setting.spots.of(&key.session).and_then(|spot| spot.elsewhere());
         let look = async move {
             let gone = is_own && is_dialog && !is_open(file).await;
-            let active_at = if is_own { terminal.last_typed().await.ok().flatten() } else { None };
+            let active_at = match elsewhere {
+                _ if is_own => terminal.last_typed().await.ok().flatten(),
+                Some(pane) => pane.active_at().await.ok().flatten(),
+                None => None,
+            };
             ears.tell(Heard::Answered(key, Answer { gone, active_at }));
         };
         // A tmux that hangs must not keep the daemon from its end.
@@ -419,33 +451,6 @@ impl<T: Terminal> Attendant<T> {
                 tracing::info!(event = "notice.sent", route, kind = letter.notice.kind);
             }
         });
-    }
-
-    fn standing(&self) -> Standing {
-        let now = self.setting.clock.now();
-        let mut items: Vec<WaitingItem> = self
-            .engine
-            .waiting(now)
-            .into_iter()
-            .map(|waiting| WaitingItem {
-                kind: waiting.key.kind.word().to_owned(),
-                session: waiting.key.session.to_string(),
-                since_ms: waiting.began.0,
-                told: waiting.told,
-                next_in_ms: waiting.next_in_ms,
-                muted: waiting.muted,
-                what: self.texts.get(&waiting.key).map(Text::line).unwrap_or_default(),
-            })
-            .collect();
-        items.sort_by_key(|item| item.since_ms);
-        let mutes = self.engine.mutes(now).into_iter().map(|Mute { what, until }| MutedUntil {
-            what: match what {
-                Muted::Session(session) => session.to_string(),
-                Muted::Kind(kind) => kind.word().to_owned(),
-            },
-            until_ms: until.0,
-        });
-        Standing { items, mutes: mutes.collect() }
     }
 }
 

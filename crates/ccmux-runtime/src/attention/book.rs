@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ccmux_policy::attention::{Key, Mute, Row};
+use ccmux_policy::UnixMs;
+use ccmux_policy::attention::{Flurry, Key, Mute, Row};
 use ccmux_wire::id::SessionId;
 use rusqlite::{Connection, params};
 use serde::Serialize;
@@ -26,6 +27,7 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS turn (session TEXT PRIMARY KEY, turn TEXT NOT NULL) STRICT;
     CREATE TABLE IF NOT EXISTS mute (mute TEXT NOT NULL) STRICT;
     CREATE TABLE IF NOT EXISTS letter (id INTEGER PRIMARY KEY AUTOINCREMENT, letter TEXT NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS told (flurry TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT;
 ";
 
 /// Why it can't be opened.
@@ -58,6 +60,8 @@ pub struct Kept {
     pub turns: Vec<(SessionId, Turn)>,
     /// Mutes.
     pub mutes: Vec<Mute>,
+    /// When what was told last, as far as it cools down.
+    pub told: Vec<(Flurry, UnixMs)>,
     /// Notices that were on their way.
     pub letters: Vec<(i64, Letter)>,
 }
@@ -73,6 +77,8 @@ pub struct Page {
     pub turns: Vec<(SessionId, Option<Turn>)>,
     /// All mutes.
     pub mutes: Option<Vec<Mute>>,
+    /// What was told just now, and what has cooled down.
+    pub told: Vec<(Flurry, Option<UnixMs>)>,
     /// Notices that go on their way.
     pub letters: Vec<Letter>,
 }
@@ -84,6 +90,7 @@ impl Page {
             && self.forget.is_empty()
             && self.turns.is_empty()
             && self.mutes.is_none()
+            && self.told.is_empty()
             && self.letters.is_empty()
     }
 }
@@ -125,6 +132,10 @@ impl Book {
                     .and_then(|(session, turn)| Some((SessionId::new(session.ok()?), turn))))
             })?,
             mutes: rows(&database, "SELECT mute FROM mute", |row| json(row, 0))?,
+            told: rows(&database, "SELECT flurry, at FROM told", |row| {
+                let at = UnixMs(row.get(1)?);
+                Ok(json(row, 0)?.map(|flurry| (flurry, at)))
+            })?,
             letters: rows(&database, "SELECT id, letter FROM letter ORDER BY id", |row| {
                 let id = row.get(0)?;
                 Ok(json(row, 1)?.map(|letter| (id, letter)))
@@ -153,6 +164,15 @@ impl Book {
                     params![session.as_str(), written(turn)],
                 )?,
                 None => change.execute("DELETE FROM turn WHERE session = ?1", [session.as_str()])?,
+            };
+        }
+        for (flurry, at) in &page.told {
+            match at {
+                Some(at) => change.execute(
+                    "INSERT OR REPLACE INTO told (flurry, at) VALUES (?1, ?2)",
+                    params![written(flurry), at.0],
+                )?,
+                None => change.execute("DELETE FROM told WHERE flurry = ?1", [written(flurry)])?,
             };
         }
         if let Some(mutes) = &page.mutes {
@@ -207,7 +227,6 @@ fn rows<T>(
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use ccmux_policy::UnixMs;
     use ccmux_policy::attention::{Kind, Muted, Source};
 
     use super::*;
@@ -219,9 +238,13 @@ mod tests {
         Row { key, began: UnixMs(1), base: UnixMs(1), step: 0, due: Some(UnixMs(9)) }
     }
 
+    fn flurry(session: &str) -> Flurry {
+        (Source::Claude, SessionId::new(session), Kind::Reply)
+    }
+
     fn letter(title: &str) -> Letter {
         let [kind, session, body] = ["reply", "s1", "b"].map(str::to_owned);
-        let notice = Notice { kind, session, title: title.to_owned(), body, ts: 7 };
+        let notice = Notice { kind, session, title: title.to_owned(), body, ts: 7, code: None };
         Letter { notice, routes: vec!["a".to_owned()] }
     }
 
@@ -229,7 +252,7 @@ mod tests {
     fn what_was_kept_is_there_again_and_what_is_over_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (mut book, _) = Book::open(dir.path()).unwrap();
-        let turn = Turn { task: "t".into(), started: UnixMs(5), count: 2 };
+        let turn = Turn { task: "t".into(), started: UnixMs(5), count: 2, spot: None };
         let text = Text::about(Kind::Reply, "x");
         let mute = Mute { what: Muted::Kind(Kind::Stuck), until: UnixMs(8) };
         let page = Page {
@@ -239,6 +262,7 @@ mod tests {
                 (SessionId::new("s2"), Some(turn.clone())),
             ],
             mutes: Some(vec![mute.clone()]),
+            told: vec![(flurry("s1"), Some(UnixMs(4))), (flurry("s2"), Some(UnixMs(5)))],
             letters: vec![letter("one"), letter("two")],
             ..Page::default()
         };
@@ -246,6 +270,7 @@ mod tests {
         let over = Page {
             forget: vec![row("p1").key],
             turns: vec![(SessionId::new("s2"), None)],
+            told: vec![(flurry("s2"), None)],
             ..Page::default()
         };
         book.write(&over).unwrap();
@@ -255,6 +280,7 @@ mod tests {
         assert_eq!(kept.items, [(row("p2"), text)]);
         assert_eq!(kept.turns, [(SessionId::new("s1"), turn)]);
         assert_eq!(kept.mutes, [mute]);
+        assert_eq!(kept.told, [(flurry("s1"), UnixMs(4))]);
         assert_eq!(kept.letters, [(numbers[1], letter("two"))]);
     }
 

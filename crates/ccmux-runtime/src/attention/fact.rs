@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::words::{TASK_CHARS, shortened};
 
 /// Claude Code's own prompt when a background task is done: nobody wrote it.
-const SYNTHETIC: &str = "<task-notification>";
+pub(crate) const SYNTHETIC: &str = "<task-notification>";
 /// As much of a question, a tool's name or an error as a notice shows.
 const MAX_CHARS: usize = 200;
 
@@ -53,6 +53,8 @@ pub enum Fact {
     SubagentStopped {
         /// Which.
         agent: String,
+        /// What kind of agent.
+        what: String,
     },
     /// The session is over.
     Ended,
@@ -81,16 +83,25 @@ impl Fact {
             "Notification" if text(payload, "notification_type") == Some("elicitation_response") => {
                 Self::Answered
             }
-            "SubagentStop" => Self::SubagentStopped { agent: word(payload, "agent_id") },
+            // Claude Code's own, which makes a conversation shorter, is of no kind (F 32).
+            "SubagentStop" if text(payload, "agent_type") == Some("") => return None,
+            "SubagentStop" => {
+                Self::SubagentStopped { agent: word(payload, "agent_id"), what: word(payload, "agent_type") }
+            }
             "SessionEnd" => Self::Ended,
             _ => return None,
         })
     }
 }
 
+/// What a PermissionRequest is about, in an item's key.
+pub(crate) fn subject_of(payload: &Value) -> String {
+    fingerprint(payload, &["prompt_id", "tool_name", "tool_input"])
+}
+
 fn dialog(payload: &Value) -> Fact {
     let tool = word(payload, "tool_name");
-    let subject = fingerprint(payload, &["prompt_id", "tool_name", "tool_input"]);
+    let subject = subject_of(payload);
     if tool != "AskUserQuestion" {
         return Fact::Dialog { kind: Kind::Permission, subject, what: tool };
     }
@@ -130,7 +141,7 @@ mod tests {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
         let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, payload }
+        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), spot: None, payload }
     }
 
     fn fact(name: &str) -> Option<Fact> {
@@ -152,6 +163,9 @@ mod tests {
         assert!(matches!(fact("StopFailure.json"), Some(Fact::Failed { error, .. }) if error == "unknown"));
         assert_eq!(fact("SessionEnd.clear.json"), Some(Fact::Ended));
         assert_eq!(fact("Notification.idle_prompt.json"), None);
+        let [agent, what] = ["a9357d78054b39041", "general-purpose"].map(str::to_owned);
+        assert_eq!(fact("SubagentStop.background.json"), Some(Fact::SubagentStopped { agent, what }));
+        assert_eq!(fact("SubagentStop.json"), None, "that was /compact");
         assert_eq!(fact("PreCompact.json"), None);
     }
 
@@ -187,7 +201,14 @@ mod tests {
     fn a_payload_of_another_form_is_harmless() {
         for event in ["UserPromptSubmit", "Stop", "PermissionRequest", "SubagentStop"] {
             let payload = serde_json::json!({"prompt": 7, "background_tasks": "x", "tool_input": [], "tool_name": null});
-            let frame = HookFrame { event: event.into(), token: None, claude_pid: None, payload };
+            let frame = HookFrame {
+                event: event.into(),
+                token: None,
+                claude_pid: None,
+                marks: Default::default(),
+                spot: None,
+                payload,
+            };
             assert!(Fact::of(&frame, false).is_some());
         }
     }

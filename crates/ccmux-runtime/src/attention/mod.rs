@@ -8,9 +8,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`fact`] | a hook's frame → what it means for whoever waits |
+//! | [`guests`] | containers and older senders |
 //! | [`words`] | the texts of notices |
 //! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
 //! | [`attendant`] | the task |
+//! | `list` | what is shown of what waits, and what may be muted |
 //!
 //! Whoever has something to tell holds [`Ears`] and never waits. The engine never sees a text; they are kept beside it,
 //! by the item's key.
@@ -18,9 +20,11 @@
 pub mod attendant;
 pub mod book;
 pub mod fact;
+pub mod guests;
+mod list;
 pub mod words;
 
-use ccmux_policy::attention::{Answer, Key, Mute};
+use ccmux_policy::attention::{Answer, Key, Mute, Selection};
 use ccmux_policy::event::FileState;
 use ccmux_policy::screen::ScreenClass;
 use ccmux_policy::{AlertKind, Effect, Event};
@@ -30,6 +34,8 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use attendant::Attendant;
 use fact::Fact;
+pub use guests::GuestNews;
+use words::Text;
 
 /// So much may wait for the attendant; what comes then is lost, and said so.
 const QUEUE: usize = 4096;
@@ -46,6 +52,8 @@ pub enum Heard {
         /// What it means.
         fact: Fact,
     },
+    /// Somebody without a session of ours tells something.
+    Guest(GuestNews),
     /// The agent's state file changed.
     File(FileState),
     /// The agent's process is gone; whose it was, if that is known.
@@ -61,10 +69,14 @@ pub enum Heard {
     },
     /// Messages go in again, or the screen is understood again.
     Unstuck(&'static [AlertKind]),
+    /// A note or a question of an agent waits.
+    Began(Key, Text),
+    /// These wait no more.
+    Over(Vec<Selection>),
     /// A look that the engine asked for.
     Answered(Key, Answer),
-    /// Somebody wants no notices for a while.
-    Mute(Mute),
+    /// Somebody wants no notices for a while; whether that names something.
+    Mute(Mute, oneshot::Sender<bool>),
     /// Somebody asks what waits.
     Asked(oneshot::Sender<Standing>),
 }

@@ -70,7 +70,7 @@ impl Text {
             }
         };
         let (kind, session) = (key.kind.word().to_owned(), key.session.to_string());
-        Notice { kind, session, title, body, ts: now.0 / 1000 }
+        Notice { kind, session, title, body, ts: now.0 / 1000, code: None }
     }
 
     /// One line, for lists.

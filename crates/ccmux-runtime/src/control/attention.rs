@@ -18,9 +18,13 @@ use crate::attention::fact::Fact;
 use crate::attention::{Ears, Heard};
 use crate::clock::unix_ms;
 use crate::notify::{Notice, Notifier};
+use crate::spots::{Spot, Spots};
 
 /// Whoever watches is answered by then, be it with the same.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
+
+/// A session's id is no longer.
+const MAX_ID_BYTES: usize = 64;
 
 /// Answers for the attendant.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct AttentionDesk {
     pub changed: watch::Receiver<u64>,
     /// The ways to people.
     pub notifier: Notifier,
+    /// Where foreign sessions can be seen.
+    pub spots: Spots,
 }
 
 impl AttentionDesk {
@@ -38,6 +44,9 @@ impl AttentionDesk {
     pub(super) fn hook(&self, frame: &HookFrame, origin: Origin, front: &HookFront) {
         let Some(session) = session_of(&frame.payload) else { return };
         let own = origin == Origin::Own;
+        if let Some(spot) = frame.spot.as_ref().filter(|_| !own) {
+            self.spots.put(&session, Spot::of(spot));
+        }
         let prompt = frame.payload.get("prompt").and_then(|prompt| prompt.as_str());
         let ours = own && prompt.is_some_and(|prompt| front.on_the_way.batch_of(prompt).is_some());
         if let Some(fact) = Fact::of(frame, ours) {
@@ -68,20 +77,21 @@ impl AttentionDesk {
 
     /// Says nothing about it for a while.
     pub(super) async fn mute(&self, request: MuteRequest) -> Reply {
-        if request.what.is_empty() || request.what.len() > 64 {
-            return Reply::refused(
-                ErrorCode::Rejected,
-                "give a session's id or a kind, as `ccmux attention` shows them",
-            );
-        }
         let what = match Kind::from_word(&request.what) {
             Some(kind) => Muted::Kind(kind),
             None => Muted::Session(SessionId::new(&request.what)),
         };
         let for_ms = i64::try_from(request.for_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let until = UnixMs(unix_ms().0.saturating_add(for_ms));
-        self.ears.tell(Heard::Mute(Mute { what, until }));
-        self.standing(None).await
+        let (answer, answered) = oneshot::channel();
+        let is_short = (1..=MAX_ID_BYTES).contains(&request.what.len());
+        if is_short {
+            self.ears.tell(Heard::Mute(Mute { what, until }, answer));
+        }
+        match is_short && answered.await != Ok(false) {
+            true => self.standing(None).await,
+            false => Reply::refused(ErrorCode::Rejected, nothing_of_that_name(&request.what)),
+        }
     }
 
     /// One try of a route, now.
@@ -92,10 +102,19 @@ impl AttentionDesk {
             title: "ccmux - Test".to_owned(),
             body: format!("This is how notices look that come by {route}."),
             ts: unix_ms().0 / 1000,
+            code: None,
         };
         match self.notifier.try_once(route, &notice).await {
             Ok(()) => Reply::ok(),
             Err(error) => Reply::refused(ErrorCode::Rejected, format!("{route}: {error}")),
         }
     }
+}
+
+fn nothing_of_that_name(what: &str) -> String {
+    let kinds = Kind::ALL.map(Kind::word).join(", ");
+    let what: String = what.chars().take(MAX_ID_BYTES).collect();
+    format!(
+        "{what:?} is neither a kind ({kinds}) nor a session that is known, as `ccmux attention` shows them"
+    )
 }

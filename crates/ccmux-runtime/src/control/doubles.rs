@@ -64,7 +64,14 @@ mod tests {
         if let Some(prompt) = prompt {
             payload["prompt_id"] = prompt.into();
         }
-        HookFrame { event: "Stop".into(), token: None, claude_pid: Some(7), payload }
+        HookFrame {
+            event: "Stop".into(),
+            token: None,
+            claude_pid: Some(7),
+            marks: Default::default(),
+            spot: None,
+            payload,
+        }
     }
 
     #[test]

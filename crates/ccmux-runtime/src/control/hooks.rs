@@ -100,7 +100,7 @@ impl HookFront {
 }
 
 /// Claude's ids are UUIDs; whatever else comes is no session, since the id becomes part of paths and of what people read.
-pub(super) fn session_of(payload: &Value) -> Option<SessionId> {
+pub(crate) fn session_of(payload: &Value) -> Option<SessionId> {
     let id = text(payload, "session_id")?;
     let plain =
         !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
@@ -162,7 +162,7 @@ mod tests {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
         let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, payload }
+        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), spot: None, payload }
     }
 
     fn fact(name: &str) -> Option<SessionFact> {
@@ -276,7 +276,14 @@ mod tests {
             serde_json::json!({"session_id": "../../x\n> y"}),
             serde_json::json!([]),
         ] {
-            let frame = HookFrame { event: "Stop".into(), token: None, claude_pid: None, payload };
+            let frame = HookFrame {
+                event: "Stop".into(),
+                token: None,
+                claude_pid: None,
+                marks: Default::default(),
+                spot: None,
+                payload,
+            };
             assert_eq!(front(folder.path()).event_of(&frame, Origin::Own), None);
         }
     }

@@ -16,12 +16,15 @@ use ccmux_wire::channel::ChannelName;
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, watch};
 
+use crate::afar;
 use crate::daemon::LogLevel;
 use crate::inbox::Inbox;
 use crate::outlet::Outlets;
 use crate::settings::keys::{KEYS, value_at};
 use crate::settings::load::Sources;
-use crate::settings::{AgentSettings, Loaded, LogSettings, Settings, SettingsError, load};
+use crate::settings::{
+    AgentSettings, Loaded, LogSettings, PermissionSettings, Settings, SettingsError, load,
+};
 use crate::tmux::Tmux;
 use crate::turns::broadcast::Broadcast;
 use crate::turns::store::Keep;
@@ -62,6 +65,8 @@ pub struct Rooms {
     pub inbox: Inbox,
     /// Limit of subscribers.
     pub broadcast: Broadcast,
+    /// Who may answer from afar, and where.
+    pub afar: afar::Answers,
     /// Patience with readers.
     pub outlets: Outlets,
     /// Silence of the pane.
@@ -128,6 +133,7 @@ impl Live {
         let limit = usize::try_from(settings.limits.subscriber_bytes).unwrap_or(usize::MAX);
         rooms.broadcast.change_limit(limit);
         rooms.outlets.change(settings.outlets(), settings.outlet_policies());
+        rooms.afar.change(settings.permission.clone());
         rooms.terminal.change_silence(settings.silence());
         rooms.mentioning.change(settings);
         rooms.keep.send_replace(settings.keep());
@@ -149,6 +155,8 @@ fn merge(in_force: &Settings, new: &Settings) -> Settings {
         log: LogSettings { file: old.log.file, ..new.log },
         limits: new.limits,
         retention: new.retention,
+        // How long Claude Code lets the hook wait stands in a file that the agent has read.
+        permission: PermissionSettings { wait: old.permission.wait, ..new.permission },
         channels: new.channels,
         ..old
     }

@@ -3,11 +3,15 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`server`] | accepts, reads lines, checks who speaks and what they may ask |
-//! | [`principal`] | who speaks: owner, own session, foreign session |
+//! | [`principal`] | who speaks: owner, own session, foreign session, container |
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
+//! | [`notes`] | `notify`, and notes that hooks of agents leave for each other |
 //! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
+//! | [`permission`] | `permission`: answers from afar by the client |
+//! | [`interrupt`] | `interrupt` |
+//! | [`questions`] | the instruction to ask through the question tool |
 //! | [`reload`] | `reload`, and the signal for it |
 //! | [`tools`] | `tool` and `channels`, for `ccmux mcp` |
 //!
@@ -16,8 +20,12 @@
 pub mod attention;
 pub mod doubles;
 pub mod hooks;
+pub mod interrupt;
 pub mod live;
+pub mod notes;
+pub mod permission;
 pub mod principal;
+pub mod questions;
 pub mod reload;
 pub mod requests;
 pub mod server;

@@ -1,9 +1,10 @@
 //! Who speaks on `control.sock`, as proved by the socket, the token and the process, not as claimed.
 //!
-//! All three share a uid: the split keeps mistakes apart, not attackers. (Containers, with sockets of their own, come
-//! with their issue as a fourth.)
+//! The first three share a uid: the split keeps mistakes apart, not attackers. A container may be one, and has a socket of
+//! its own ([`crate::containers`]).
 
 use ccmux_policy::event::Origin;
+use ccmux_wire::container::ContainerId;
 use ccmux_wire::control::Request;
 use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::SessionId;
@@ -20,6 +21,8 @@ pub enum Principal {
     OwnSession,
     /// A hook of any other agent of the user.
     Foreign(Option<SessionId>),
+    /// Whatever speaks on a container's own socket.
+    Container(ContainerId),
 }
 
 impl Principal {
@@ -27,16 +30,19 @@ impl Principal {
     pub fn origin(&self) -> Origin {
         match self {
             Self::OwnSession => Origin::Own,
-            Self::Owner | Self::Foreign(_) => Origin::Foreign,
+            Self::Owner | Self::Foreign(_) | Self::Container(_) => Origin::Foreign,
         }
     }
 
     /// Each may use its own verbs only.
     pub fn may(&self, request: &Request) -> bool {
         match self {
-            Self::Owner => !matches!(request, Request::Hook(_)),
+            Self::Owner => !matches!(request, Request::Hook(_) | Request::Guest(_)),
             Self::OwnSession => matches!(request, Request::Hook(_) | Request::Tool(_)),
             Self::Foreign(_) => matches!(request, Request::Hook(_)),
+            Self::Container(_) => {
+                matches!(request, Request::Hook(_) | Request::Tool(_) | Request::Channels | Request::Guest(_))
+            }
         }
     }
 }
@@ -89,6 +95,7 @@ fn same_bytes(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ccmux_wire::container::GuestRequest;
     use serde_json::json;
 
     use super::*;
@@ -98,6 +105,8 @@ mod tests {
             event: "Stop".into(),
             token: token.map(str::to_owned),
             claude_pid,
+            marks: Default::default(),
+            spot: None,
             payload: json!({"session_id": "s"}),
         }
     }
@@ -133,5 +142,32 @@ mod tests {
         let tool = Request::Tool(call);
         assert!(Principal::Owner.may(&tool) && Principal::OwnSession.may(&tool));
         assert!(!Principal::Foreign(None).may(&tool));
+        let container = Principal::Container("abcd".to_owned().try_into().unwrap());
+        let guest = Request::Guest(GuestRequest::Ask { question: "?".into(), wait_s: None });
+        for allowed in [&hook, &tool, &guest, &Request::Channels] {
+            assert!(container.may(allowed), "{allowed:?}");
+        }
+        let owners = [
+            r#"{"type":"send","content":"x"}"#,
+            r#"{"type":"status"}"#,
+            r#"{"type":"why"}"#,
+            r#"{"type":"screen"}"#,
+            r#"{"type":"inbox","verb":"list"}"#,
+            r#"{"type":"subscribe"}"#,
+            r#"{"type":"broadcast","session":"s","turn":[]}"#,
+            r#"{"type":"reload"}"#,
+            r#"{"type":"attention"}"#,
+            r#"{"type":"mute","what":"reply","for_s":1}"#,
+            r#"{"type":"test_route","route":"x"}"#,
+            r#"{"type":"container","verb":"list"}"#,
+            r#"{"type":"permission","verb":"list"}"#,
+            r#"{"type":"interrupt"}"#,
+            r#"{"type":"notify","repository":"/r"}"#,
+        ];
+        for owners in owners {
+            let request: Request = serde_json::from_str(owners).unwrap();
+            assert!(!container.may(&request) && Principal::Owner.may(&request), "{owners}");
+        }
+        assert!(!Principal::Owner.may(&guest));
     }
 }

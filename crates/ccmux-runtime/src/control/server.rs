@@ -22,12 +22,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::attention::AttentionDesk;
-use super::hooks::HookFront;
+use super::hooks::{HookFront, session_of};
+use super::interrupt::InterruptDesk;
+use super::notes::NotesDesk;
+use super::permission;
 use super::principal::{Principal, Sender, of_hook, of_tool};
 use super::reload::Reloader;
 use super::requests::Answers;
-use super::tools;
+use super::{questions, tools};
+use crate::afar::{self, Waiting};
 use crate::body::logged;
+use crate::containers::ContainerDesk;
 use crate::mcp::Tools;
 use crate::metrics::Metrics;
 use crate::terminal::Terminal;
@@ -53,6 +58,12 @@ pub struct Desk<T> {
     pub hooks: HookFront,
     /// Knows what waits for somebody.
     pub attention: AttentionDesk,
+    /// Answers from afar.
+    pub afar: afar::Answers,
+    /// Stops turns.
+    pub interrupt: InterruptDesk,
+    /// Knows what agents leave for each other.
+    pub notes: NotesDesk,
     /// Reads again what can be.
     pub reloader: Reloader,
     /// Does Claude's tools.
@@ -63,6 +74,10 @@ pub struct Desk<T> {
     pub token: String,
     /// Counts hooks.
     pub metrics: Metrics,
+    /// Makes directories for containers.
+    pub containers: ContainerDesk,
+    /// Claude is told to ask through its question tool.
+    pub enforce_questions: bool,
 }
 
 /// The task.
@@ -110,6 +125,8 @@ enum Answer {
     Line(Vec<u8>),
     Stream(ccmux_wire::output::Wish),
     Channels,
+    /// A hook that waits for somebody far away.
+    Hold(Waiting),
 }
 
 async fn serve<T: Terminal>(
@@ -145,11 +162,32 @@ async fn serve<T: Terminal>(
                     return;
                 }
             }
+            Answer::Hold(waiting) => return hold(stream, waiting, shutdown).await,
             Answer::Stream(wish) => {
                 drop(place);
                 let broadcast = desk.answers.turns.broadcast().clone();
                 return broadcast.subscribe(stream.into_inner(), Some(wish), shutdown).await;
             }
+        }
+    }
+}
+
+/// The hook stays for one more line. It is let go without one when the dialog is gone, time is up, or the daemon stops.
+async fn hold(mut stream: BufReader<UnixStream>, mut waiting: Waiting, shutdown: CancellationToken) {
+    let wait = HookReply { wait_s: Some(waiting.wait_s()), ..HookReply::ok() };
+    if stream.get_mut().write_all(&line_of_reply(&wait)).await.is_err() {
+        return;
+    }
+    let printed = tokio::select! {
+        () = shutdown.cancelled() => None,
+        // It says nothing more: whatever comes is its end.
+        _gone = stream.read_u8() => None,
+        printed = waiting.outcome() => printed,
+    };
+    if let Some(stdout) = printed {
+        let reply = HookReply { stdout: Some(stdout), ..HookReply::ok() };
+        if let Err(error) = stream.get_mut().write_all(&line_of_reply(&reply)).await {
+            tracing::warn!(event = "permission.not_printed", %error);
         }
     }
 }
@@ -188,9 +226,10 @@ impl<T: Terminal> Desk<T> {
     async fn answer(&self, request: Result<Request, Box<Reply>>, peer: Option<i32>) -> Answer {
         match request {
             Err(reply) => line_of(&reply),
-            Ok(Request::Hook(frame)) => line_of(&self.hook(&frame, peer).await),
+            Ok(Request::Hook(frame)) => self.hook(&frame, peer).await,
             Ok(Request::Subscribe(wish)) => Answer::Stream(wish),
             Ok(Request::Channels) => Answer::Channels,
+            Ok(Request::Container(request)) => line_of(&self.containers.owner(request, peer).await),
             Ok(request) => line_of(&self.request(request).await),
         }
     }
@@ -221,10 +260,15 @@ impl<T: Terminal> Desk<T> {
             Request::Inbox(request) => self.answers.inbox(request).await,
             Request::Attention { unlike } => self.attention.standing(unlike).await,
             Request::Mute(mute) => self.attention.mute(mute).await,
+            Request::Notify(news) => self.notes.news(news),
             Request::TestRoute { route } => self.attention.test(&route).await,
-            Request::Hook(_) | Request::Subscribe(_) | Request::Channels => {
-                Reply::refused(ErrorCode::NotAllowed, "not here")
-            }
+            Request::Permission(request) => permission::answer(&self.afar, request).await,
+            Request::Interrupt => self.interrupt.ask().await,
+            Request::Hook(_)
+            | Request::Subscribe(_)
+            | Request::Channels
+            | Request::Container(_)
+            | Request::Guest(_) => Reply::refused(ErrorCode::NotAllowed, "not here"),
         }
     }
 
@@ -235,15 +279,18 @@ impl<T: Terminal> Desk<T> {
         }
     }
 
-    /// Answered at once: what follows from a hook is nothing that Claude should wait for.
-    async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> HookReply {
+    /// Answered at once: what follows from a hook is nothing that Claude should wait for, unless somebody far away may
+    /// answer what it asks.
+    async fn hook(&self, frame: &HookFrame, peer: Option<i32>) -> Answer {
         let agent = self.answers.agent.borrow().as_ref().map(|agent| agent.pid);
         let principal = of_hook(frame, Sender { pid: peer, token: &self.token, agent });
         self.metrics.hooked(&frame.event);
         note_hook(frame, &principal);
         let origin = principal.origin();
-        if self.hooks.came_already(frame, origin) {
-            return HookReply::ok();
+        let doubled = self.hooks.came_already(frame, origin);
+        let waiting = self.from_afar(frame, &principal, doubled);
+        if doubled {
+            return waiting.map_or_else(|| line_of(&HookReply::ok()), Answer::Hold);
         }
         self.attention.hook(frame, origin, &self.hooks);
         if let Some(event) = self.hooks.event_of(frame, origin)
@@ -251,7 +298,29 @@ impl<T: Terminal> Desk<T> {
         {
             tracing::error!(event = "hook.dropped", hook = %frame.event);
         }
-        HookReply::ok()
+        match waiting {
+            Some(waiting) => Answer::Hold(waiting),
+            None => line_of(&self.hook_reply(frame, &principal).await),
+        }
+    }
+
+    /// What the hook prints, if anything.
+    async fn hook_reply(&self, frame: &HookFrame, principal: &Principal) -> HookReply {
+        let reply = self.notes.hook(frame).await;
+        let instruction = || self.instruction(&frame.event).filter(|_| *principal == Principal::OwnSession);
+        HookReply { stdout: reply.stdout.or_else(instruction), ..HookReply::ok() }
+    }
+
+    /// Sessions that others run are answered at their terminals.
+    fn from_afar(&self, frame: &HookFrame, principal: &Principal, doubled: bool) -> Option<Waiting> {
+        let session = session_of(&frame.payload).filter(|_| *principal == Principal::OwnSession)?;
+        self.afar.hook(frame, &session);
+        self.afar.ask(frame, session, doubled)
+    }
+
+    /// What a hook of that event has to print.
+    pub(crate) fn instruction(&self, event: &str) -> Option<Value> {
+        questions::instruction(event).filter(|_| self.enforce_questions)
     }
 }
 
@@ -265,7 +334,7 @@ fn note_hook(frame: &HookFrame, principal: &Principal) {
 }
 
 /// Reads a frame step by step, so that the error names what is wrong.
-fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
+pub(crate) fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
     let bad = |why: String| Box::new(Reply::refused(ErrorCode::BadFrame, why));
     let mut value: Value =
         halves::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;
@@ -285,10 +354,14 @@ fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
 }
 
 fn line_of(reply: &impl Serialize) -> Answer {
+    Answer::Line(line_of_reply(reply))
+}
+
+fn line_of_reply(reply: &impl Serialize) -> Vec<u8> {
     let mut line =
         serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
     line.push(b'\n');
-    Answer::Line(line)
+    line
 }
 
 #[cfg(test)]

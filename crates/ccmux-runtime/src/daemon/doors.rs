@@ -11,22 +11,29 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::DaemonError;
 use super::house::House;
+use crate::afar::{Answers, Keeper};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::{Attendant, Ears};
+use crate::containers::ContainerDesk;
 use crate::control::Desk;
 use crate::control::attention::AttentionDesk;
 use crate::control::doubles::Doubles;
 use crate::control::hooks::HookFront;
-use crate::control::requests::Answers;
+use crate::control::interrupt::InterruptDesk;
+use crate::control::notes::{NotesDesk, Said};
+use crate::control::requests::Answers as ClientAnswers;
 use crate::intake::ChannelBoard;
 use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
 use crate::metrics::{Follower, Page};
+use crate::notify::desktop::focus::Focus;
 use crate::notify::{Notifier, Route, Ways};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
+use crate::spots::Spots;
 use crate::tmux::Tmux;
 use crate::workers::on_the_way::OnTheWay;
 use crate::workers::starter::AgentNow;
@@ -54,6 +61,25 @@ pub(super) fn outlets(
     Outlets::with_policies(dir, settings.outlets(), settings.outlet_policies(), channels, shutdown.clone())
 }
 
+/// Answers from afar, before anything asks.
+///
+/// # Errors
+/// If the inbox can't be asked what an earlier daemon left.
+pub(super) async fn start_afar(
+    house: &House,
+    tasks: &TaskTracker,
+    outlets: Outlets,
+    shutdown: &CancellationToken,
+) -> Result<Answers, DaemonError> {
+    let inbox = house.inbox.inbox.clone();
+    let left = inbox.answers_left().await?;
+    let settings = house.setting.settings.permission.clone();
+    let answers = Answers::new(settings, &left, (inbox, outlets), house.clock.clone());
+    let keeper = Keeper::new(answers.clone(), left, house.events.clone(), shutdown.clone()).await?;
+    tasks.spawn(keeper.run());
+    Ok(answers)
+}
+
 /// Without its database nothing outlives a restart; people are told all the same.
 pub(super) fn start_attendant(
     house: &House,
@@ -64,7 +90,9 @@ pub(super) fn start_attendant(
 ) -> AttentionDesk {
     let settings = &house.setting.settings;
     let routes = Route::all(&settings.routes, &house.setting.home);
-    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone() });
+    let spots = Spots::default();
+    let focus = Focus { own: Some(Arc::clone(&house.terminal)), spots: spots.clone() };
+    let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone(), focus });
     let (book, kept) = match Book::open(house.state_dir.path()) {
         Ok((book, kept)) => (Some(Arc::new(Mutex::new(book))), kept),
         Err(error) => {
@@ -81,6 +109,7 @@ pub(super) fn start_attendant(
         terminal: Arc::clone(&house.terminal),
         agent,
         notifier: notifier.clone(),
+        spots: spots.clone(),
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
     };
@@ -88,7 +117,7 @@ pub(super) fn start_attendant(
     let attendant = Attendant::new(setting, ears.clone(), heard);
     let changed = attendant.changes();
     tasks.spawn(attendant.run());
-    AttentionDesk { ears, changed, notifier }
+    AttentionDesk { ears, changed, notifier, spots }
 }
 
 /// The port is bound already: who connects before this waits a moment.
@@ -121,18 +150,34 @@ pub(super) struct Views {
     pub recorder: Recorder,
 }
 
+/// What the desk needs to answer people about people.
+pub(super) struct People {
+    pub attention: AttentionDesk,
+    pub afar: Answers,
+    pub interrupt: InterruptDesk,
+    pub containers: ContainerDesk,
+}
+
 /// Who answers on `control.sock`.
 pub(super) fn desk(
     house: &House,
     views: Views,
     on_the_way: OnTheWay,
     tools: Tools,
-    attention: AttentionDesk,
+    people: People,
 ) -> Arc<Desk<Tmux>> {
+    let People { attention, afar, interrupt, containers } = people;
     let Views { policy, agent, board, recorder } = views;
     let (inbox, turns) = (house.inbox.inbox.clone(), house.turns.turns.clone());
+    let notes = NotesDesk {
+        ears: attention.ears.clone(),
+        inbox: inbox.clone(),
+        policy: policy.clone(),
+        own_name: house.plan.environment.get("CCMUX_AGENT_ID").cloned(),
+        said: Said::default(),
+    };
     Arc::new(Desk {
-        answers: Answers {
+        answers: ClientAnswers {
             inbox,
             turns: turns.clone(),
             terminal: Arc::clone(&house.terminal),
@@ -151,6 +196,11 @@ pub(super) fn desk(
         metrics: house.metrics.clone(),
         hooks: HookFront { turns, on_the_way, doubles: Doubles::default() },
         attention,
+        afar,
+        interrupt,
+        notes,
+        containers,
+        enforce_questions: house.setting.settings.enforce_questions,
         reloader: house.reloader(),
         tools,
         events: house.events.clone(),

@@ -7,12 +7,14 @@
 //! | [`channel_news`] | tells of channels that come and go |
 //! | [`sink`] | the inbox as the place where FIFOs' bytes go |
 //! | [`sockets`] | `output.sock` and `control.sock`: bound, and bound again |
+//! | [`guests`] | doors for containers and older senders |
 //! | [`doors`] | what people and programs meet: desk, HTTP, metrics, notices |
 //!
 //! The caller brings settings, environment, binaries and the shutdown signal, so that tests need no signals.
 
 mod channel_news;
 mod doors;
+mod guests;
 mod house;
 mod sink;
 mod sockets;
@@ -36,6 +38,7 @@ use crate::intake::LogError;
 use crate::runtime_dir::RuntimeDirError;
 use crate::screen::{RuleBook, RulesError};
 use crate::settings::load::{Sources, config_folder};
+use crate::settings::tcp::TokenError;
 use crate::settings::{LogSettings, Settings};
 use crate::systemd::{Passed, Systemd};
 use crate::tmux::VersionError;
@@ -163,6 +166,9 @@ pub enum DaemonError {
     /// The screen rules.
     #[error("agent.profile: {0}")]
     Rules(#[from] RulesError),
+    /// The secret of older senders.
+    #[error("tcp.token_file: {0}")]
+    Token(#[from] TokenError),
     /// Anything else that the system refused.
     #[error("{what}: {source}")]
     Io {
@@ -179,7 +185,7 @@ impl DaemonError {
         match self {
             Self::RuntimeDir(error) => error.exit_code(),
             Self::Tmux(_) | Self::Hook { .. } | Self::Plan(PlanError::NoProgram(_)) => 69,
-            Self::Plan(PlanError::Settings(_)) | Self::Rules(_) => 78,
+            Self::Plan(PlanError::Settings(_)) | Self::Rules(_) | Self::Token(_) => 78,
             Self::Inbox(InboxError::Newer { .. } | InboxError::Refused { .. })
             | Self::Turns(TurnsError::Store(StoreError::TooNew { .. })) => 73,
             Self::Inbox(_) | Self::Logs(_) | Self::Turns(_) | Self::Io { .. } => 1,

@@ -11,15 +11,19 @@ use tokio_util::task::TaskTracker;
 
 use super::DaemonError;
 use super::channel_news::ChannelNews;
-use super::doors::{Views, desk, outlets, start_attendant, start_mcp, start_metrics};
+use super::doors::{People, Views, desk, outlets, start_afar, start_attendant, start_mcp, start_metrics};
+use super::guests::{start_host, start_senders};
 use super::house::House;
 use super::sink::InboxSink;
 use super::sockets::start_sockets;
+use crate::afar::Answers;
 use crate::agent::record::AgentRecord;
+use crate::containers::ContainerDesk;
+use crate::control::interrupt::{InterruptDesk, Interrupts};
 use crate::control::live::{Live, Rooms};
 use crate::event_loop::{EventLoop, Workers};
 use crate::inbox::{Caretaker, Inbox};
-use crate::intake::{ChannelBoard, FifoStore, Registry};
+use crate::intake::{FifoStore, Registry};
 use crate::mcp::Tools;
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
@@ -85,19 +89,29 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let (status, policy_status) = watch::channel(policy.status(house.clock.now()));
     let (agent, agent_now) = watch::channel(None::<AgentNow>);
     let (workers, orders) = queues();
-    let board = start_intake(house, &tasks, shutdown);
+    let registry = registry(house, shutdown);
+    let board = registry.board();
     let outlets = outlets(house, board.subscribe(), shutdown);
+    // Before the first line comes in: it may be an answer.
+    let afar = start_afar(house, &tasks, outlets.clone(), shutdown).await?;
+    start_intake(house, &tasks, registry, shutdown);
     let stopping = outlets.clone();
     tasks.spawn(async move { stopping.stopped().await });
+    let (interrupt, interrupts) = InterruptDesk::new();
+    let orders = (orders, interrupts);
     start_workers(house, &tasks, &workers, orders, agent, (&on_the_way, outlets.clone()), shutdown);
     start_caretaker(house, &tasks, shutdown);
     let tools = Tools { outlets: outlets.clone(), tells_news: false };
-    house.live = Some(live(house, &tools, start_keeper(house, &tasks, shutdown)));
+    house.live = Some(live(house, &tools, afar.clone(), start_keeper(house, &tasks, shutdown)));
     start_status(house, &tasks, policy_status.clone(), shutdown);
     let attention = start_attendant(house, &tasks, agent_now.clone(), outlets, shutdown);
     let ears = attention.ears.clone();
     let views = Views { policy: policy_status, agent: agent_now, board, recorder: recorder.clone() };
-    let desk = desk(house, views, on_the_way, tools.clone(), attention);
+    let (containers, asked) = ContainerDesk::new();
+    let people = People { attention, afar: afar.clone(), interrupt, containers: containers.clone() };
+    let desk = desk(house, views, on_the_way, tools.clone(), people);
+    start_host(house, &tasks, (containers, asked), &desk, shutdown);
+    start_senders(house, &tasks, &ears, shutdown)?;
     let page = start_metrics(house, &tasks, Arc::clone(&desk), shutdown);
     start_mcp(house, &tasks, tools, page, shutdown);
     start_sockets(house, &tasks, desk, shutdown)?;
@@ -109,6 +123,7 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
         workers,
         status,
         ears,
+        afar,
         recorder,
         metrics: house.metrics.clone(),
         clock: house.clock.clone(),
@@ -143,11 +158,12 @@ fn start_keeper(house: &House, tasks: &TaskTracker, shutdown: &CancellationToken
 }
 
 /// Who hears of settings that change.
-fn live(house: &House, tools: &Tools, keep: watch::Sender<Keep>) -> Live {
+fn live(house: &House, tools: &Tools, afar: Answers, keep: watch::Sender<Keep>) -> Live {
     let rooms = Rooms {
         events: house.events.clone(),
         inbox: house.inbox.inbox.clone(),
         broadcast: house.turns.turns.broadcast().clone(),
+        afar,
         outlets: tools.outlets.clone(),
         terminal: Arc::clone(&house.terminal),
         mentioning: house.mentioning.clone(),
@@ -210,7 +226,7 @@ fn start_workers(
     house: &House,
     tasks: &TaskTracker,
     workers: &Workers,
-    orders: Orders,
+    (orders, interrupts): (Orders, Interrupts),
     agent: watch::Sender<Option<AgentNow>>,
     (on_the_way, outlets): (&OnTheWay, Outlets),
     shutdown: &CancellationToken,
@@ -229,6 +245,7 @@ fn start_workers(
     };
     let typist = Typist {
         orders: orders.typist,
+        interrupts,
         events: house.events.clone(),
         terminal: Arc::clone(&house.terminal),
         rules: house.rules.clone(),
@@ -279,6 +296,7 @@ fn starter(
         terminal: Arc::clone(&house.terminal),
         plan: house.plan.clone(),
         hook: house.hook.clone(),
+        permission_s: house.setting.settings.permission.hook_timeout_s(),
         state_dir: house.state_dir.path().to_owned(),
         runtime_dir: house.runtime_dir.path().to_owned(),
         token: house.token.clone(),
@@ -291,22 +309,27 @@ fn starter(
     }
 }
 
-fn start_intake(house: &mut House, tasks: &TaskTracker, shutdown: &CancellationToken) -> ChannelBoard {
+fn registry(house: &mut House, shutdown: &CancellationToken) -> Registry<InboxSink> {
     let sink = InboxSink { inbox: house.inbox.inbox.clone(), alerts: house.alerts.clone() };
-    let registry =
-        Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
-            .with_partials(house.inbox.partials.clone())
-            .with_store(FifoStore::new(house.systemd.clone(), std::mem::take(&mut house.passed)));
-    let board = registry.board();
+    Registry::new(Arc::clone(&house.runtime_dir), Arc::new(sink), house.logs.clone(), shutdown.clone())
+        .with_partials(house.inbox.partials.clone())
+        .with_store(FifoStore::new(house.systemd.clone(), std::mem::take(&mut house.passed)))
+}
+
+fn start_intake(
+    house: &House,
+    tasks: &TaskTracker,
+    registry: Registry<InboxSink>,
+    shutdown: &CancellationToken,
+) {
     let news = ChannelNews {
-        channels: board.subscribe(),
+        channels: registry.board().subscribe(),
         first_look: registry.first_look(),
         alerts: house.alerts.clone(),
         shutdown: shutdown.clone(),
     };
     tasks.spawn(registry.run());
     tasks.spawn(news.run());
-    board
 }
 
 /// Looks after the inbox's file, and tells what befalls it.

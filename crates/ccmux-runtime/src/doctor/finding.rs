@@ -57,7 +57,7 @@ impl Finding {
 }
 
 /// Every check, in the order of the report.
-pub const CHECKS: [&str; 24] = [
+pub const CHECKS: [&str; 25] = [
     "daemon",
     "runtime_dir",
     "state_dir",
@@ -74,6 +74,7 @@ pub const CHECKS: [&str; 24] = [
     "cgroup",
     "tmp",
     "clock",
+    "routes",
     "port",
     "token",
     "versions",

@@ -15,6 +15,7 @@
 //! | `ear` | hears hooks in it |
 //! | `places` | directories, sockets, token, FIFOs |
 //! | `room` | disk and inbox |
+//! | `routes` | whether the ways of notices have what they need |
 //! | `network` | port, token, proxies |
 //! | `host` | environment, systemd, cgroups, `/tmp` |
 //! | `time` | the clock |
@@ -33,6 +34,7 @@ mod places;
 mod probe;
 mod programs;
 mod room;
+mod routes;
 mod scratch;
 pub mod screen;
 mod time;
@@ -76,6 +78,7 @@ pub async fn examine(patient: Patient, probe: bool, tell: &mut (dyn FnMut(Findin
         host::cgroup,
         host::tmp,
         time::clock,
+        routes::routes,
     ] {
         let patient = patient.clone();
         // A thread of its own: files may be on a disk that does not answer.

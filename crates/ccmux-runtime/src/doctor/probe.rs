@@ -97,6 +97,7 @@ async fn measure(patient: &Patient, stand: &Stand, scratch: &Scratch) -> Result<
         state_dir: &scratch.state(),
         runtime_dir: &scratch.run(),
         token: TOKEN,
+        permission_s: patient.setting.settings.permission.hook_timeout_s(),
         launcher: &patient.setting.binaries.ccmuxd,
         mcp: None,
     };

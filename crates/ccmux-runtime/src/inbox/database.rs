@@ -14,7 +14,8 @@ use super::error::InboxError;
 use crate::database_file::{self, NotMoved};
 
 /// Step n brings a database from `user_version` n to n + 1. Steps are never changed, only added.
-const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// How every SQLite file begins.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";

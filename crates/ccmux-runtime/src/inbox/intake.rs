@@ -165,6 +165,9 @@ impl Writer {
             reject(channel, objection.to_string(), (bytes, Some(message.content.as_bytes())), into);
             return Ok(());
         }
+        if self.take_answer(message)? {
+            return Ok(());
+        }
         match self.store(message)? {
             Stored::New(_) => into.accepted += 1,
             Stored::Known(id) => {

@@ -14,6 +14,7 @@
 //! | `database` | the file: made, checked, migrated, moved aside when damaged |
 //! | `writer` | the thread and its group commit |
 //! | `intake` | bytes → frames → rows, and the parse cursor |
+//! | `answers` | lines that answer an ask of Claude's, and are no messages |
 //! | `batches` | what becomes of a batch |
 //! | `channels` | what is particular about a channel: who may write, how long, for how long |
 //! | `by_hand` | `ccmux inbox`: messages that people look at, have tried again, drop |
@@ -30,6 +31,7 @@
 //! come in as [`Texts`].
 
 mod again;
+mod answers;
 mod batches;
 mod by_hand;
 mod caretaker;
@@ -48,6 +50,7 @@ mod state;
 mod writer;
 
 pub(crate) use again::{passes, stopped, until_done};
+pub use answers::{AnswerLine, AnswersLeft, IsAnswer};
 pub use batches::Proved;
 pub use by_hand::Selection;
 pub use caretaker::Caretaker;

@@ -1,5 +1,6 @@
 //! Real SQLite files in temporary directories.
 
+mod answers;
 mod batches;
 mod by_hand;
 mod changing;

@@ -20,6 +20,7 @@ use ccmux_wire::status::QueueStatus;
 use rusqlite::Connection;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+use super::answers::{AnswerLine, AnswerWatch};
 use super::error::InboxError;
 use super::mending::Place;
 use super::message::{InboxSettings, Texts};
@@ -50,6 +51,8 @@ struct News {
     changed: Vec<MessageId>,
     /// What the log calls the bodies of new messages.
     bodies: HashMap<MessageId, String>,
+    /// Lines that are answers, and no messages.
+    answers: Vec<AnswerLine>,
 }
 
 /// The thread's whole world.
@@ -63,6 +66,8 @@ pub(super) struct Writer {
     pub(super) queue: QueueStatus,
     /// The highest number of a message: a new database goes on behind it.
     pub(super) last_message: MessageId,
+    /// Which lines are answers; `None` until somebody asks.
+    pub(super) answers: Option<AnswerWatch>,
     news: News,
     /// The transaction is lost; whatever else is in its group fails with it.
     lost: Option<InboxError>,
@@ -95,6 +100,7 @@ impl Writer {
             framers: HashMap::new(),
             queue: QueueStatus::default(),
             last_message: MessageId(0),
+            answers: None,
             news: News::default(),
             lost: None,
             outlets,
@@ -171,6 +177,7 @@ impl Writer {
             return Err(error.clone());
         }
         let (queue, events, changed) = (self.queue, self.news.events.len(), self.news.changed.len());
+        let answers = self.news.answers.len();
         let result = self
             .execute("savepoint", "SAVEPOINT work")
             .and_then(|()| work(self))
@@ -180,6 +187,7 @@ impl Writer {
             self.queue = queue;
             self.news.events.truncate(events);
             self.news.changed.truncate(changed);
+            self.news.answers.truncate(answers);
             self.undo(error);
         }
         result
@@ -220,7 +228,8 @@ impl Writer {
     }
 
     fn tell_news(&mut self) {
-        let News { events, changed, bodies } = std::mem::take(&mut self.news);
+        let News { events, changed, bodies, answers } = std::mem::take(&mut self.news);
+        self.tell_answers(answers);
         self.outlets.status.send_if_modified(|status| std::mem::replace(status, self.queue) != self.queue);
         for event in events {
             if let Event::MessageAccepted(message) = &event {
@@ -251,6 +260,11 @@ impl Writer {
     /// What the log calls the body of a message that is new.
     pub(super) fn note_body(&mut self, id: MessageId, body: String) {
         self.news.bodies.insert(id, body);
+    }
+
+    /// To be told once it is committed.
+    pub(super) fn note_answer(&mut self, answer: AnswerLine) {
+        self.news.answers.push(answer);
     }
 
     /// To be told once it is committed.

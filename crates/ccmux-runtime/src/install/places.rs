@@ -71,7 +71,8 @@ pub fn in_claudes_files(setting: &Setting, version: &Version) -> Result<Installa
     let environment = agent_environment(&setting.settings, setting.environment.clone());
     let files = ClaudeFiles::of(&environment, &setting.home);
     let hook = expand(&setting.settings.hook.path, &setting.home);
-    let settings = HookSettings { hook: &hook, version }.to_json()?;
+    let permission_s = setting.settings.permission.hook_timeout_s();
+    let settings = HookSettings { hook: &hook, version, permission_s }.to_json()?;
     Ok(Installation {
         targets: vec![
             Target { path: files.settings, part: Part::Members(Which::Settings) },

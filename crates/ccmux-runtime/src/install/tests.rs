@@ -45,7 +45,8 @@ impl Home {
 
     fn installation(&self) -> Installation {
         let version = Version::Known(Release::new(2, 1, 332));
-        let settings = HookSettings { hook: Path::new(HOOK), version: &version }.to_json().unwrap();
+        let settings =
+            HookSettings { hook: Path::new(HOOK), version: &version, permission_s: 610 }.to_json().unwrap();
         let server = json!({"type": "stdio", "command": "/opt/ccmux/ccmux", "args": ["mcp"]});
         Installation {
             targets: vec![

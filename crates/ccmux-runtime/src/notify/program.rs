@@ -1,6 +1,7 @@
 //! Runs a program that is told something on stdin. No shell; when whoever waits for it gives up, it ends, and what it
 //! started with it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 
@@ -54,9 +55,22 @@ impl Drop for Group {
 /// # Errors
 /// If it can't be started, or ends with anything but 0.
 pub async fn run(argv: &[String], stdin: Vec<u8>) -> Result<(), ProgramError> {
+    run_with(argv, stdin, &BTreeMap::new()).await
+}
+
+/// The same, with these variables more.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with(
+    argv: &[String],
+    stdin: Vec<u8>,
+    variables: &BTreeMap<String, String>,
+) -> Result<(), ProgramError> {
     let program = argv.first().cloned().unwrap_or_default();
     let child = Command::new(&program)
         .args(argv.iter().skip(1))
+        .envs(variables)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -2,21 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use ccmux_wire::channel::ChannelName;
 
 use super::Notice;
+use super::desktop::focus::Focus;
+use super::desktop::{self, DesktopError};
+use super::post::{PostError, send};
 use super::program::{ProgramError, run};
-use super::webhook::{Webhook, WebhookError};
+use super::services::Service;
+use super::services::dingtalk::DingTalk;
+use super::services::gotify::Gotify;
+use super::services::lark::Lark;
+use super::services::ntfy::Ntfy;
+use super::sound::Sound;
+use super::webhook::Webhook;
 use crate::clock::unix_ms;
 use crate::inbox::{AcceptError, Inbox, NewMessage};
 use crate::outlet::{OutletError, Outlets};
 use crate::settings::{RouteSettings, expand};
-
-/// What speaks, by platform; the first one that is there.
-const SPEAKERS: [&[&str]; 3] = [&["spd-say", "--wait"], &["espeak-ng"], &["say"]];
-/// What plays a file.
-const PLAYERS: [&[&str]; 3] = [&["paplay"], &["aplay", "-q"], &["afplay"]];
 
 /// A way to a person.
 #[derive(Debug, Clone)]
@@ -25,8 +30,18 @@ pub enum Route {
     Command(Vec<String>),
     /// An HTTP POST.
     Webhook(Webhook),
+    /// A robot of DingTalk.
+    DingTalk(DingTalk),
+    /// A bot of Lark.
+    Lark(Lark),
+    /// A server of Gotify.
+    Gotify(Gotify),
+    /// A topic of ntfy.
+    Ntfy(Ntfy),
+    /// A bubble on the desktop.
+    Desktop,
     /// A spoken word, or a file.
-    Sound(Option<String>),
+    Sound(Sound),
     /// An `out.` FIFO.
     Channel(String),
     /// Claude's inbox.
@@ -40,6 +55,8 @@ pub struct Ways {
     pub outlets: Outlets,
     /// Messages to Claude.
     pub inbox: Inbox,
+    /// Where sessions can be seen.
+    pub focus: Focus,
 }
 
 /// Why a notice did not go that way. No text of it, and no secret, is in here.
@@ -62,12 +79,15 @@ pub enum RouteError {
     /// A program.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The desktop.
+    #[error(transparent)]
+    Desktop(#[from] DesktopError),
     /// Nothing on this machine makes a sound.
     #[error("no program that makes sounds: install one of {0}")]
     NoSound(String),
     /// HTTP.
     #[error(transparent)]
-    Webhook(#[from] WebhookError),
+    Post(#[from] Arc<PostError>),
     /// A FIFO.
     #[error(transparent)]
     Channel(#[from] OutletError),
@@ -81,9 +101,15 @@ impl RouteError {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unknown { .. } | Self::NoSound(_) | Self::Program(ProgramError::NotStarted { .. }) => false,
-            Self::Webhook(error) => error.may_pass(),
+            Self::Post(error) => error.may_pass(),
+            Self::Desktop(error) => error.may_pass(),
             Self::Late { .. } | Self::Program(_) | Self::Channel(_) | Self::Inbox(_) => true,
         }
+    }
+
+    /// The service takes no more for now: no try of it failed.
+    pub fn is_pause(&self) -> bool {
+        matches!(self, Self::Post(error) if matches!(**error, PostError::Limited { .. }))
     }
 }
 
@@ -102,19 +128,48 @@ impl Route {
                 Self::Command([vec![expanded(program)], arguments.to_vec()].concat())
             }
             RouteSettings::Webhook(hook) => Self::Webhook(Webhook::new(hook.clone(), home)),
-            RouteSettings::Sound { file } => Self::Sound(file.as_deref().map(expanded)),
+            RouteSettings::DingTalk(robot) => Self::DingTalk(DingTalk::new(robot.clone(), home)),
+            RouteSettings::Lark(bot) => Self::Lark(Lark::new(bot.clone(), home)),
+            RouteSettings::Gotify(gotify) => Self::Gotify(Gotify::new(gotify.clone(), home)),
+            RouteSettings::Ntfy(ntfy) => Self::Ntfy(Ntfy::new(ntfy.clone(), home)),
+            RouteSettings::Desktop {} => Self::Desktop,
+            RouteSettings::Sound(sound) => Self::Sound(Sound::new(sound, home)),
             RouteSettings::Channel { channel } => Self::Channel(channel.clone()),
             RouteSettings::Claude { channel } => Self::Claude(channel.parse().ok()?),
         })
+    }
+
+    /// The one that is posted to, if it is one.
+    pub(super) fn service(&self) -> Option<&dyn Service> {
+        match self {
+            Self::Webhook(hook) => Some(hook),
+            Self::DingTalk(robot) => Some(robot),
+            Self::Lark(bot) => Some(bot),
+            Self::Gotify(gotify) => Some(gotify),
+            Self::Ntfy(ntfy) => Some(ntfy),
+            Self::Command(_) | Self::Sound(_) | Self::Channel(_) | Self::Claude(_) => None,
+        }
+    }
+
+    /// Posts it to its service, on a thread that ends with the try's time.
+    pub(super) async fn post(&self, notice: &Notice) -> Result<(), PostError> {
+        let (route, notice) = (self.clone(), notice.clone());
+        let posted = tokio::task::spawn_blocking(move || match route.service() {
+            Some(service) => service.judge(&send(&service.order(&notice, unix_ms().0)?)?),
+            None => Ok(()),
+        });
+        posted.await.unwrap_or_else(|error| Err(PostError::Unreachable(error.to_string())))
     }
 
     /// Tells it that way, once.
     pub(super) async fn tell(&self, notice: &Notice, ways: &Ways) -> Result<(), RouteError> {
         match self {
             Self::Command(argv) => Ok(run(argv, json_line(notice)).await?),
-            Self::Webhook(hook) => Ok(hook.post(notice).await?),
-            Self::Sound(None) => first_of(&SPEAKERS, spoken(&notice.kind)).await,
-            Self::Sound(Some(file)) => first_of(&PLAYERS, file).await,
+            Self::Webhook(_) | Self::DingTalk(_) | Self::Lark(_) | Self::Gotify(_) | Self::Ntfy(_) => {
+                Ok(self.post(notice).await.map_err(Arc::new)?)
+            }
+            Self::Desktop => Ok(desktop::tell(notice, &ways.focus).await?),
+            Self::Sound(sound) => sound.make(&notice.kind).await,
             Self::Channel(channel) => Ok(ways.outlets.send(channel, text(notice)).await?),
             Self::Claude(channel) => claude(channel, notice, &ways.inbox).await,
         }
@@ -129,27 +184,6 @@ fn json_line(notice: &Notice) -> Vec<u8> {
 
 fn text(notice: &Notice) -> String {
     format!("{}\n{}", notice.title, notice.body)
-}
-
-/// The word that is spoken: never a text that came from outside.
-fn spoken(kind: &str) -> &'static str {
-    match kind {
-        "reply" | "subagent_reply" => "task complete",
-        "permission" | "question" => "needs input",
-        _ => "info",
-    }
-}
-
-async fn first_of(programs: &[&[&str]], last: &str) -> Result<(), RouteError> {
-    for program in programs {
-        let argv: Vec<String> = program.iter().chain([&last]).map(|word| (*word).to_owned()).collect();
-        match run(&argv, Vec::new()).await {
-            Err(ProgramError::NotStarted { .. }) => {}
-            ran => return Ok(ran?),
-        }
-    }
-    let names: Vec<&str> = programs.iter().filter_map(|program| program.first().copied()).collect();
-    Err(RouteError::NoSound(names.join(", ")))
 }
 
 async fn claude(channel: &ChannelName, notice: &Notice, inbox: &Inbox) -> Result<(), RouteError> {

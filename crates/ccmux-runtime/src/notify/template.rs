@@ -65,7 +65,7 @@ mod tests {
 
     fn notice(body: &str) -> Notice {
         let [kind, session, title] = ["reply", "s1", "a \"b\""].map(str::to_owned);
-        Notice { kind, session, title, body: body.to_owned(), ts: 7 }
+        Notice { kind, session, title, body: body.to_owned(), ts: 7, code: None }
     }
 
     /// Field fault 41.

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::desktop::focus::Focus;
 use super::*;
 use crate::inbox::{Inbox, InboxSettings, Selection, Size, Texts};
 use crate::outlet::{OutletSettings, Outlets};
@@ -39,13 +40,20 @@ fn room(routes: &[(&str, RouteSettings)]) -> Room {
     let channels = watch::channel(Vec::new()).1;
     let outlets = Outlets::new(dir.path().to_owned(), patience, channels, CancellationToken::new());
     let routes = routes.iter().map(|(name, route)| ((*name).to_owned(), route.clone())).collect();
-    let ways = Ways { outlets, inbox: inbox.clone() };
+    let ways = Ways { outlets, inbox: inbox.clone(), focus: Focus::default() };
     Room { notifier: Notifier::new(Route::all(&routes, Path::new("/")), ways), inbox, dir }
 }
 
 fn notice() -> Notice {
     let [kind, session] = ["reply", "s1"].map(str::to_owned);
-    Notice { kind, session, title: "a <b>title</b>".into(), body: "one\ntwo \"$(x)\"".into(), ts: 7 }
+    Notice {
+        kind,
+        session,
+        title: "a <b>title</b>".into(),
+        body: "one\ntwo \"$(x)\"".into(),
+        ts: 7,
+        code: None,
+    }
 }
 
 fn command(line: &str) -> RouteSettings {
@@ -163,7 +171,8 @@ async fn a_redirect_is_not_followed_and_no_error_holds_the_secret() {
         room(&[("moved", hook(&url)), ("dead", hook(dead)), ("far", hook("http://canary.example.org/"))]);
     let moved = room.notifier.try_once("moved", &notice()).await.unwrap_err();
     assert!(
-        matches!(moved, RouteError::Webhook(webhook::WebhookError::Status(302))) && !moved.may_pass(),
+        matches!(&moved, RouteError::Post(error) if matches!(**error, PostError::Status(302)))
+            && !moved.may_pass(),
         "{moved}"
     );
     came.join().unwrap();

@@ -114,6 +114,13 @@ impl RuntimeDir {
         Ok(listener)
     }
 
+    /// Removes a socket that was bound; nothing if it is not there any more, or another one.
+    pub fn unbind_socket(&self, path: &Path) {
+        let mut held = self.lock();
+        held.sockets.iter().filter(|socket| socket.path() == path).for_each(BoundSocket::remove);
+        held.sockets.retain(|socket| socket.path() != path);
+    }
+
     /// Changes whenever bound sockets were found missing: whoever listens binds again.
     pub fn lost_sockets(&self) -> watch::Receiver<u64> {
         self.lost_sockets.subscribe()

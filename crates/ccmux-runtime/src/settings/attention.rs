@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use ccmux_policy::attention::{Kind, QuietHours, Rule, Rules, Step};
 use serde::{Deserialize, Serialize};
 
+use super::services::{GotifySettings, NtfySettings, RobotSettings, Secret, WebhookService};
 use super::{SettingsError, millis};
 
 /// `[attention]`
@@ -204,12 +205,20 @@ pub enum RouteSettings {
     },
     /// An HTTP POST.
     Webhook(WebhookSettings),
+    /// A bubble on the desktop.
+    Desktop {},
     /// Spoken, or a file that is played.
-    Sound {
-        /// Played in place of the spoken word.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        file: Option<String>,
-    },
+    Sound(SoundSettings),
+    /// A robot in a group of DingTalk.
+    #[serde(rename = "dingtalk")]
+    DingTalk(RobotSettings),
+    /// A bot in a group of Lark, which is Feishu elsewhere.
+    #[serde(alias = "feishu")]
+    Lark(RobotSettings),
+    /// A server of Gotify.
+    Gotify(GotifySettings),
+    /// A topic of ntfy.
+    Ntfy(NtfySettings),
     /// A message in an `out.` FIFO.
     Channel {
         /// NAME of `out.NAME`.
@@ -225,6 +234,41 @@ pub enum RouteSettings {
 
 fn attention_channel() -> String {
     "attention".to_owned()
+}
+
+/// What is heard.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SoundSettings {
+    /// Played in place of a spoken word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The same for some kinds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What is spoken, for some kinds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, String>,
+}
+
+impl SoundSettings {
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let kinds = [("files", &self.files), ("texts", &self.texts)];
+        for (key, kind) in kinds.into_iter().flat_map(|(key, map)| map.keys().map(move |kind| (key, kind))) {
+            if Kind::from_word(kind).is_none() {
+                return Err((key, format!("there is no kind {kind:?}")));
+            }
+        }
+        let mut files = self
+            .file
+            .iter()
+            .map(|file| ("file", file))
+            .chain(self.files.values().map(|file| ("files", file)));
+        match files.find(|(_, file)| !file.starts_with(['/', '~'])) {
+            Some((key, _)) => Err((key, "give a path from / or ~".to_owned())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Where a webhook is, and what it takes.
@@ -249,9 +293,55 @@ pub struct WebhookSettings {
     /// What is sent, with {title}, {body}, {kind}, {session}, {ts}; absent: the notice as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// A service whose form is known; in place of a template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<WebhookService>,
+    /// The chat that Telegram's bot writes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat: Option<String>,
     /// The content's type; values are escaped for JSON unless it says otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
+}
+
+impl WebhookSettings {
+    /// Where the URL stands.
+    pub fn url(&self) -> Secret {
+        Secret::open("url", &self.url, &self.url_file, &self.url_env)
+    }
+
+    /// Where the token stands.
+    pub fn token(&self) -> Secret {
+        Secret::hidden("token", &self.token_file, &self.token_env)
+    }
+
+    fn check(&self, name: &str) -> Result<(), SettingsError> {
+        let bad = |key: &str, why: &str| {
+            Err(SettingsError::Value { key: format!("routes.{name}.{key}"), why: why.to_owned() })
+        };
+        let urls = [&self.url, &self.url_file, &self.url_env].into_iter().flatten().count();
+        match (urls, self.token_file.is_some() && self.token_env.is_some(), self.service) {
+            (1, false, None) if self.chat.is_some() => bad("chat", "only service = \"telegram\" has one"),
+            (1, false, None) => Ok(()),
+            (1, true, _) => bad("token_file", "give token_file or token_env, not both"),
+            (1, false, Some(service)) => self.check_service(service).or_else(|(key, why)| bad(key, why)),
+            _ => bad("url", "give one of url, url_file, url_env"),
+        }
+    }
+
+    fn check_service(&self, service: WebhookService) -> Result<(), (&'static str, &'static str)> {
+        if self.url.is_some() {
+            return Err(("url", "whoever has it can post: use url_file or url_env"));
+        }
+        if self.template.is_some() || self.content_type.is_some() || self.token().is_given() {
+            return Err(("service", "it has its own form: leave out template, content_type and the token"));
+        }
+        match (service, &self.chat) {
+            (WebhookService::Telegram, None) => Err(("chat", "give the chat's id")),
+            (WebhookService::Telegram, Some(_)) | (_, None) => Ok(()),
+            (_, Some(_)) => Err(("chat", "only service = \"telegram\" has one")),
+        }
+    }
 }
 
 impl RouteSettings {
@@ -261,20 +351,17 @@ impl RouteSettings {
         };
         match self {
             Self::Command { argv } if argv.is_empty() => bad("argv", "give a program"),
-            Self::Webhook(hook) => {
-                let urls = [&hook.url, &hook.url_file, &hook.url_env].into_iter().flatten().count();
-                match (urls, hook.token_file.is_some() && hook.token_env.is_some()) {
-                    (1, false) => Ok(()),
-                    (1, true) => bad("token_file", "give token_file or token_env, not both"),
-                    _ => bad("url", "give one of url, url_file, url_env"),
-                }
-            }
+            Self::Webhook(hook) => hook.check(name),
+            Self::DingTalk(robot) | Self::Lark(robot) => robot.check(name),
+            Self::Gotify(gotify) => gotify.check(name),
+            Self::Ntfy(ntfy) => ntfy.check(name),
             Self::Channel { channel } | Self::Claude { channel } => {
                 match channel.parse::<ccmux_wire::channel::ChannelName>() {
                     Ok(_) => Ok(()),
                     Err(error) => bad("channel", &error.to_string()),
                 }
             }
+            Self::Sound(sound) => sound.check().or_else(|(key, why)| bad(key, &why)),
             _ => Ok(()),
         }
     }
@@ -286,7 +373,14 @@ pub const ROUTES_IN_THE_FILE: &str = r#"
 # [routes.NAME]
 # type = "command"     argv = ["/usr/bin/logger"]: gets the notice as one JSON line on stdin
 # type = "webhook"     url, url_file or url_env; token_file or token_env; template; content_type
-# type = "sound"       speaks (spd-say, espeak-ng, say), or plays file
+#                      or service = "slack", "teams", "discord", "telegram" (with chat = "ID") in place of a template
+# type = "dingtalk"    url_file or url_env; secret_file or secret_env
+# type = "lark"        the same; "feishu" is another word for it
+# type = "gotify"      url, url_file or url_env; token_file or token_env
+# type = "ntfy"        url, topic (each also _file, _env); token_file or token_env, or user and password_file or _env;
+#                      reply_topic_file or reply_topic_env: buttons that answer a permission
+# type = "desktop"     a bubble; a click on it shows the session
+# type = "sound"       speaks (spd-say, espeak-ng, say), or plays file; texts and files: for some kinds
 # type = "channel"     channel = "phone": a message in out.phone
 # type = "claude"      a message to Claude, on the channel "attention"
 "#;
@@ -317,7 +411,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_remedy() {
         type Spoil = fn(&mut AttentionSettings, &mut BTreeMap<String, RouteSettings>);
-        let cases: [(&str, Spoil); 7] = [
+        let cases: [(&str, Spoil); 14] = [
             ("attention.sessions", |a, _| a.sessions = "mine".into()),
             ("attention.quiet_hours", |a, _| a.quiet_hours = "22-7".into()),
             ("attention.stuck.after", |a, _| a.stuck.after = -1.0),
@@ -325,6 +419,43 @@ mod tests {
             ("routes.x.argv", |_, r| drop(r.insert("x".into(), RouteSettings::Command { argv: vec![] }))),
             ("routes.x.url", |_, r| {
                 drop(r.insert("x".into(), RouteSettings::Webhook(WebhookSettings::default())))
+            }),
+            ("routes.x.url", |_, r| {
+                drop(r.insert("x".into(), RouteSettings::DingTalk(RobotSettings::default())))
+            }),
+            ("routes.x.url", |_, r| {
+                let hook =
+                    |url: &str| WebhookSettings { url: Some(url.into()), ..WebhookSettings::default() };
+                let slack =
+                    WebhookSettings { service: Some(WebhookService::Slack), ..hook("https://x.example") };
+                drop(r.insert("x".into(), RouteSettings::Webhook(slack)));
+            }),
+            ("routes.x.chat", |_, r| {
+                let telegram = WebhookSettings {
+                    service: Some(WebhookService::Telegram),
+                    url_file: Some("f".into()),
+                    ..WebhookSettings::default()
+                };
+                drop(r.insert("x".into(), RouteSettings::Webhook(telegram)));
+            }),
+            ("routes.x.token", |_, r| {
+                let gotify =
+                    GotifySettings { url: Some("https://x.example".into()), ..GotifySettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Gotify(gotify)));
+            }),
+            ("routes.x.password", |_, r| {
+                let [url, topic, user] = ["https://x.example", "t", "u"].map(|text| Some(text.to_owned()));
+                let ntfy = NtfySettings { url, topic, user, ..NtfySettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Ntfy(ntfy)));
+            }),
+            ("routes.x.texts", |_, r| {
+                let texts = BTreeMap::from([("replies".to_owned(), "done".to_owned())]);
+                let sound = SoundSettings { texts, ..SoundSettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Sound(sound)));
+            }),
+            ("routes.x.file", |_, r| {
+                let sound = SoundSettings { file: Some("-x".into()), ..SoundSettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Sound(sound)));
             }),
             ("routes.x.channel", |_, r| {
                 drop(r.insert("x".into(), RouteSettings::Channel { channel: "a/b".into() }));

@@ -52,6 +52,10 @@ pub const KEYS: &[Key] = &[
         "stop_agent_on_exit",
         "end the agent when the daemon stops; by default it goes on and is adopted at the next start",
     ),
+    plain(
+        "enforce_questions",
+        "tell Claude with each prompt to ask through its question tool, so that its questions are dialogs that can be told",
+    ),
     key(
         "agent.command",
         "CCMUX_AGENT_COMMAND",
@@ -109,6 +113,14 @@ pub const KEYS: &[Key] = &[
         "log.bodies",
         "log the texts of messages and turns, too, e.g. to find out what a program really sends; false: their length and a hash alone",
     ),
+    plain(
+        "tcp.listen",
+        "address for three-line senders (event, window, message), e.g. \"127.0.0.1:8080\"; empty: none",
+    ),
+    plain(
+        "tcp.token_file",
+        "file whose first line every sender must know; needed where tcp.listen is not loopback",
+    ),
     plain("limits.message_bytes", "largest message; a bigger one is rejected whole"),
     plain(
         "limits.batch_bytes",
@@ -124,6 +136,18 @@ pub const KEYS: &[Key] = &[
     plain(
         "retention.bytes",
         "bytes of a database (messages, turns) above which the oldest are forgotten; 0: no matter how many",
+    ),
+    plain(
+        "permission.channel",
+        "the channel where Claude's permissions and questions are told (out.NAME) and answered (in.NAME); empty: at the terminal alone",
+    ),
+    plain(
+        "permission.wait",
+        "seconds that an answer from afar is waited for; the terminal can answer meanwhile",
+    ),
+    plain(
+        "permission.allowed",
+        "who may answer by that channel: values of meta.sender; empty: whoever can write to the FIFO",
     ),
     key(
         "attention.enabled",

@@ -5,6 +5,9 @@
 //! | [`attention`] | `[attention]`, `[attention.KIND]`, `[routes.NAME]`: whom to tell what, and how |
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
+//! | [`permission`] | `[permission]`: answers from afar |
+//! | [`services`] | `[routes.NAME]` of services with a form of their own |
+//! | [`tcp`] | `[tcp]`: where older senders reach the daemon |
 //! | [`load`] | reads and layers the sources, names what is wrong |
 //!
 //! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
@@ -14,6 +17,9 @@ pub mod attention;
 pub mod channels;
 pub mod keys;
 pub mod load;
+pub mod permission;
+pub mod services;
+pub mod tcp;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +38,8 @@ use crate::turns::store::Keep;
 pub use attention::{AttentionSettings, RouteSettings};
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
+pub use permission::PermissionSettings;
+pub use tcp::TcpSettings;
 
 /// An outgoing message that was begun is finished within that time, or torn.
 const FINISH: Duration = Duration::from_secs(5);
@@ -56,6 +64,8 @@ pub struct Settings {
     pub silence_timeout: f64,
     /// End the agent when the daemon stops.
     pub stop_agent_on_exit: bool,
+    /// Tell Claude to ask through its question tool.
+    pub enforce_questions: bool,
     /// The agent.
     pub agent: AgentSettings,
     /// Drafts in the prompt box.
@@ -72,10 +82,14 @@ pub struct Settings {
     pub out: OutSettings,
     /// The log.
     pub log: LogSettings,
+    /// Older senders.
+    pub tcp: TcpSettings,
     /// Sizes.
     pub limits: LimitSettings,
     /// How long messages and turns are kept.
     pub retention: RetentionSettings,
+    /// Answers from afar.
+    pub permission: PermissionSettings,
     /// Whom to tell that somebody is waited for.
     pub attention: AttentionSettings,
     /// How notices reach people.
@@ -212,6 +226,7 @@ impl Settings {
             idle_threshold: 30.0,
             silence_timeout: 3.0,
             stop_agent_on_exit: false,
+            enforce_questions: false,
             agent: AgentSettings {
                 command: "claude --dangerously-skip-permissions".into(),
                 profile: "claude-code".into(),
@@ -237,6 +252,7 @@ impl Settings {
                 level: "info".into(),
                 bodies: false,
             },
+            tcp: TcpSettings::default(),
             limits: LimitSettings {
                 message_bytes: 256 * 1024,
                 batch_bytes: 32 * 1024,
@@ -245,6 +261,7 @@ impl Settings {
                 subscriber_bytes: 8 * 1024 * 1024,
             },
             retention: RetentionSettings { days: 30, bytes: 1 << 30 },
+            permission: PermissionSettings::default(),
             attention: AttentionSettings::default(),
             routes: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -351,7 +368,9 @@ impl Settings {
         for (name, channel) in &self.channels {
             channel.check(name, self.limits.message_bytes)?;
         }
+        self.permission.check()?;
         self.attention.check(&self.routes)?;
+        self.tcp.check()?;
         match shell_words::split(&self.agent.command) {
             Ok(words) if words.is_empty() => bad("agent.command", "give a command"),
             Ok(_) => self.check_names(),

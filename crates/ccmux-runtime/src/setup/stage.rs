@@ -219,6 +219,7 @@ async fn pane(ground: &Ground) -> Result<(Seat, Step), String> {
         state_dir: state_dir.path(),
         runtime_dir: runtime_dir.path(),
         token: &token,
+        permission_s: settings.permission.hook_timeout_s(),
         launcher: &ground.setting.binaries.ccmuxd,
         mcp: Some((&mcp, Transport::of(&settings.mcp.entry))),
     };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ impl From<Output> for Reply {
 }
 
 /// Starts tmux processes for one server.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Client {
     binary: PathBuf,
     /// `-u -L NAME -f FILE`.
@@ -125,6 +125,12 @@ impl Client {
         }
         let environment = scrubbed_environment(std::env::vars_os());
         Self { binary: settings.binary.clone(), server, environment }
+    }
+
+    /// A client of the server that listens on that socket.
+    pub(super) fn at(binary: PathBuf, socket: &Path) -> Self {
+        let server = vec!["-u".into(), "-S".into(), socket.into()];
+        Self { binary, server, environment: scrubbed_environment(std::env::vars_os()) }
     }
 
     /// Runs one command list given as arguments. An argument `;` separates commands; see [`literal`].
@@ -190,7 +196,7 @@ impl Client {
     }
 
     /// The program.
-    pub(super) fn binary(&self) -> &std::path::Path {
+    pub(super) fn binary(&self) -> &Path {
         &self.binary
     }
 }

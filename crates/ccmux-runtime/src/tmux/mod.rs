@@ -20,6 +20,7 @@
 //! - Every tmux process is ended after 5 s.
 
 mod client;
+mod elsewhere;
 mod facts;
 mod pane;
 mod script;
@@ -42,6 +43,7 @@ use tokio::time::Instant;
 
 use crate::terminal::{Capture, Guard, LaunchCommand, Pane, PaneNews, Terminal, TerminalError, Typed};
 use client::{Client, Nonce};
+pub use elsewhere::{Elsewhere, Shown};
 pub use sink::pane_sink;
 pub use version::{MINIMUM_VERSION, TmuxVersion, VersionError};
 
@@ -172,6 +174,18 @@ impl Terminal for Tmux {
         let pane = self.known_pane().await?;
         let script = script::stash(&self.nonce, &pane, guard);
         self.type_into(&pane, "press Ctrl-S", script).await
+    }
+
+    async fn press_escape(&self, guard: Guard) -> Result<Typed, TerminalError> {
+        let pane = self.known_pane().await?;
+        let script = script::escape(&self.nonce, &pane, guard);
+        self.type_into(&pane, "press Esc", script).await
+    }
+
+    async fn clear_row(&self, guard: Guard) -> Result<Typed, TerminalError> {
+        let pane = self.known_pane().await?;
+        let script = script::clear_row(&self.nonce, &pane, guard);
+        self.type_into(&pane, "press Ctrl-U", script).await
     }
 
     async fn last_typed(&self) -> Result<Option<UnixMs>, TerminalError> {

@@ -69,6 +69,20 @@ pub(super) fn enter(nonce: &Nonce, pane: &str, guard: Guard) -> String {
     script
 }
 
+/// Presses Esc.
+pub(super) fn escape(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+    let mut script = String::new();
+    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} Escape\n"));
+    script
+}
+
+/// Presses Ctrl-U.
+pub(super) fn clear_row(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+    let mut script = String::new();
+    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} C-u\n"));
+    script
+}
+
 /// Deletes the buffers of a script that was refused or broke off.
 pub(super) fn forget(nonce: &Nonce, pieces: usize) -> String {
     (0..pieces).fold(String::new(), |mut script, index| {

@@ -15,6 +15,7 @@ use super::*;
 
 mod looking;
 mod process;
+mod showing;
 mod starting;
 mod typing;
 mod watching;

@@ -110,7 +110,7 @@ impl Clerk {
     fn note(&self, order: &Effect) {
         match order {
             Effect::RecordDelivered { batch, proof, .. } => {
-                self.on_the_way.remove(*batch);
+                self.on_the_way.delivered(*batch);
                 tracing::info!(event = "batch.delivered", %batch, proof = proof.word());
             }
             Effect::RecordUncertain { batch, reason } => {

@@ -30,6 +30,8 @@ pub struct TextOnTheWay {
 pub struct OnTheWay {
     texts: Arc<Mutex<Vec<TextOnTheWay>>>,
     entered: Arc<Mutex<Option<(BatchId, UnixMs)>>>,
+    /// The text that was delivered last: after an interruption it may come back into the prompt box.
+    delivered: Arc<Mutex<Option<Arc<str>>>>,
 }
 
 impl OnTheWay {
@@ -61,7 +63,20 @@ impl OnTheWay {
         self.entered().filter(|(entered, _)| *entered == batch).map(|(_, at)| at)
     }
 
-    /// A batch has its receipt, or was taken back.
+    /// A batch has its receipt.
+    pub fn delivered(&self, batch: BatchId) {
+        if let Some(known) = self.get(batch) {
+            *self.delivered.lock().unwrap_or_else(PoisonError::into_inner) = Some(known.text);
+        }
+        self.remove(batch);
+    }
+
+    /// The text that was delivered last, if this daemon saw it.
+    pub fn last_delivered(&self) -> Option<Arc<str>> {
+        self.delivered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A batch was taken back.
     pub fn remove(&self, batch: BatchId) {
         self.texts().retain(|known| known.batch != batch);
     }

@@ -56,6 +56,8 @@ pub struct Starter<T> {
     pub plan: AgentPlan,
     /// Our hook.
     pub hook: PathBuf,
+    /// Seconds that Claude Code waits for a hook that may wait for somebody far away.
+    pub permission_s: u32,
     /// Generated files go there.
     pub state_dir: PathBuf,
     /// The agent's hooks find us by it.
@@ -196,6 +198,7 @@ impl<T: Terminal> Starter<T> {
         let start = AgentStart {
             plan: &self.plan,
             hook: &self.hook,
+            permission_s: self.permission_s,
             state_dir: &self.state_dir,
             runtime_dir: &self.runtime_dir,
             token: &self.token,

@@ -1,7 +1,9 @@
 //! Looks at the screen and types, on orders only, one thing after the other.
 //!
 //! It types nothing without a guard that the terminal itself checks, nothing for a pane whose process is a shell, and never
-//! presses a key that no order named.
+//! presses a key that no order named. To stop a turn is no order of the policy's, but the user's ([`interrupt`]).
+
+mod interrupt;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use super::starter::AgentNow;
 use crate::agent::process::is_shell;
 use crate::body::logged;
 use crate::clock::unix_ms;
+use crate::control::interrupt::Interrupts;
 use crate::inbox::Inbox;
 use crate::prompt::pieces;
 use crate::screen::{RuleBook, Screen, box_holds, classify};
@@ -32,6 +35,8 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 pub struct Typist<T> {
     /// What is ordered.
     pub orders: mpsc::UnboundedReceiver<Effect>,
+    /// Turns that are to be stopped.
+    pub interrupts: Interrupts,
     /// What is answered.
     pub events: mpsc::Sender<Event>,
     /// The pane.
@@ -57,7 +62,15 @@ pub struct Typist<T> {
 impl<T: Terminal> Typist<T> {
     /// Runs until nobody orders any more. Every order is answered.
     pub async fn run(mut self) {
-        while let Some(order) = self.orders.recv().await {
+        loop {
+            let order = tokio::select! {
+                order = self.orders.recv() => order,
+                Some(asked) = self.interrupts.recv() => {
+                    let _ = asked.send(self.interrupt().await);
+                    continue;
+                }
+            };
+            let Some(order) = order else { return };
             let answer = match order {
                 Effect::Look { look, batch, settled } => self.look(look, batch, settled).await,
                 Effect::Inject { batch, .. } => self.paste(batch).await,

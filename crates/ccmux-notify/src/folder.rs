@@ -1,0 +1,307 @@
+//! `<repository>/.ccmux/notify`: its files and locks.
+//!
+//! ```text
+//! .ccmux/notify/queue.jsonl       what waits           questions.jsonl  what was asked
+//! .ccmux/notify/doorbell          a FIFO               queue.lock       held for a moment by whoever changes a file
+//! .ccmux/notify/listener.pid      shared by who listens drain.lock      held by the one who takes notes
+//! ```
+//!
+//! Everything is opened relative to the directory's own descriptor and without following links: others may be able to
+//! write beside it. What is not the user's own is refused.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{AT_FDCWD, OFlag, openat, renameat};
+use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
+use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
+
+use crate::repository::Repository;
+
+/// Whoever changes a file does so in a moment; if not, something is wrong with them.
+pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
+const HIDDEN: &str = ".ccmux";
+const EXCLUDED: &str = "/.ccmux/";
+const MAX_EXCLUDE_BYTES: u64 = 1 << 20;
+
+/// What can go wrong with files.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The system said no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Not a file of ours.
+    #[error("{} is refused: {why}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Somebody keeps a lock.
+    #[error("{} is locked by another process for too long: is one of ccmux stopped?", path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// Nobody takes anything.
+    #[error("{} is full ({bytes} bytes): run `ccmux listen`, or `ccmux notify --clear`", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// How much it holds.
+        bytes: u64,
+    },
+}
+
+/// The directory, open.
+#[derive(Debug)]
+pub struct Folder {
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+/// Held while it lives.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code, reason = "closing it lets go")] File);
+
+impl Folder {
+    /// Opens the repository's, makes it if it is missing, and keeps it out of git.
+    ///
+    /// # Errors
+    /// If something of the path is another user's, a link or no directory, or the system refuses.
+    pub fn open(repository: &Repository) -> Result<Self, FolderError> {
+        let root = openat(AT_FDCWD, &repository.root, directory_flags(), Mode::empty());
+        let root = root.map_err(|errno| io_at(&repository.root, errno.into()))?;
+        let hidden = Self { dir: root, path: repository.root.clone() }.directory(HIDDEN)?;
+        let folder = hidden.directory("notify")?;
+        let private = Mode::S_IRWXU;
+        fchmod(&folder.dir, private).map_err(|errno| io_at(&folder.path, errno.into()))?;
+        if let Some(exclude) = &repository.exclude {
+            folder.keep_out_of_git(exclude)?;
+        }
+        Ok(folder)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a file in it, for people and for `mkfifo`.
+    pub fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn directory(&self, name: &str) -> Result<Self, FolderError> {
+        let path = self.path.join(name);
+        let _ = mkdirat(&self.dir, name, Mode::S_IRWXU);
+        let dir = openat(&self.dir, name, directory_flags() | OFlag::O_NOFOLLOW, Mode::empty());
+        let dir = dir.map_err(|errno| io_at(&path, errno.into()))?;
+        let found = fstat(&dir).map_err(|errno| io_at(&path, errno.into()))?;
+        if found.st_uid != Uid::effective().as_raw() {
+            return Err(FolderError::Refused { path, why: "it belongs to another user" });
+        }
+        Ok(Self { dir, path })
+    }
+
+    /// Opens a file of it, and never waits for another end.
+    ///
+    /// # Errors
+    /// What the system says; [`FolderError::Refused`] if it is not a plain file of ours.
+    pub fn file(&self, name: &str, flags: OFlag) -> Result<File, FolderError> {
+        let file = self.entry(name, flags)?;
+        let found = file.metadata().map_err(|source| io_at(&self.path_of(name), source))?;
+        let refused = |why| Err(FolderError::Refused { path: self.path_of(name), why });
+        match found {
+            found if !found.is_file() => refused("it is no regular file: remove it"),
+            found if found.uid() != Uid::effective().as_raw() => refused("it belongs to another user"),
+            found if found.nlink() != 1 => refused("it has another name elsewhere"),
+            _ => Ok(file),
+        }
+    }
+
+    /// Opens whatever stands there, if it is no link.
+    pub(crate) fn entry(&self, name: &str, flags: OFlag) -> Result<File, FolderError> {
+        let safe = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        let file = openat(&self.dir, name, flags | safe, mode);
+        file.map(File::from).map_err(|errno| io_at(&self.path_of(name), errno.into()))
+    }
+
+    /// Takes a name away, whatever it stands for.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), FolderError> {
+        match unlinkat(&self.dir, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(nix::Error::ENOENT) => Ok(()),
+            Err(errno) => Err(io_at(&self.path_of(name), errno.into())),
+        }
+    }
+
+    /// Whether that name stands for this very file.
+    pub(crate) fn holds(&self, name: &str, file: impl AsFd) -> bool {
+        let named = nix::sys::stat::fstatat(&self.dir, name, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW);
+        let same = named.ok().zip(fstat(file).ok());
+        same.is_some_and(|(named, open)| (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino))
+    }
+
+    /// The lock for whoever changes a file.
+    ///
+    /// # Errors
+    /// If the system refuses, or somebody has it for [`LOCK_LIMIT`].
+    pub fn lock(&self) -> Result<Lock, FolderError> {
+        let locked = self.lock_within("queue.lock", Some(Instant::now() + LOCK_LIMIT))?;
+        locked.ok_or_else(|| FolderError::Locked { path: self.path_of("queue.lock") })
+    }
+
+    /// A lock by that name; `None` if it can't be had by then.
+    pub(crate) fn lock_within(
+        &self,
+        name: &'static str,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Lock>, FolderError> {
+        let file = self.file(name, OFlag::O_RDWR | OFlag::O_CREAT)?;
+        if file.try_lock().is_ok() {
+            return Ok(Some(Lock(file)));
+        }
+        // The system knows no lock with a limit.
+        let (locked, result) = mpsc::channel();
+        thread::spawn(move || locked.send(file.lock().map(|()| file)));
+        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        let result = match deadline {
+            Some(_) => result.recv_timeout(left).ok(),
+            None => result.recv().ok(),
+        };
+        match result {
+            Some(Ok(file)) => Ok(Some(Lock(file))),
+            Some(Err(source)) => Err(io_at(&self.path_of(name), source)),
+            None => Ok(None),
+        }
+    }
+
+    /// Appends a line in one write, or leaves the file as it was. The caller holds [`Folder::lock`].
+    ///
+    /// # Errors
+    /// If there is no room for it, or the file holds `limit` bytes.
+    pub(crate) fn append(&self, name: &str, line: &[u8], limit: u64) -> Result<(), FolderError> {
+        let mut file = self.file(name, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_APPEND)?;
+        let at = |source| io_at(&self.path_of(name), source);
+        let length = mended_length(&mut file).map_err(at)?;
+        if length + line.len() as u64 > limit {
+            return Err(FolderError::Full { path: self.path_of(name), bytes: length });
+        }
+        let written = match file.write(line) {
+            Ok(written) if written == line.len() => return Ok(()),
+            Ok(_) => io::Error::from(io::ErrorKind::StorageFull),
+            Err(error) => error,
+        };
+        file.set_len(length).map_err(at)?;
+        Err(at(written))
+    }
+
+    /// All whole lines. The caller holds [`Folder::lock`].
+    pub(crate) fn lines(&self, name: &str) -> Result<Vec<u8>, FolderError> {
+        let at = |source| io_at(&self.path_of(name), source);
+        let mut file = match self.file(name, OFlag::O_RDWR) {
+            Ok(file) => file,
+            Err(FolderError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        let length = mended_length(&mut file).map_err(at)?;
+        let mut lines = Vec::new();
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.take(length).read_to_end(&mut lines)).map_err(at)?;
+        Ok(lines)
+    }
+
+    /// Has the file hold this instead, in one step. The caller holds [`Folder::lock`].
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), FolderError> {
+        let at = |source| io_at(&self.path_of(name), source);
+        if content.is_empty() {
+            // Needs no room, so that a full disk keeps nothing in the queue.
+            return self.file(name, OFlag::O_RDWR | OFlag::O_CREAT)?.set_len(0).map_err(at);
+        }
+        let new = format!("{name}.new");
+        self.remove(&new)?;
+        let mut file = self.file(&new, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)?;
+        file.write_all(content).and_then(|()| file.sync_data()).map_err(at)?;
+        renameat(&self.dir, new.as_str(), &self.dir, name).map_err(|errno| at(errno.into()))
+    }
+
+    /// Adds a line to `info/exclude`, which is the user's. One that can't be written keeps no note back.
+    fn keep_out_of_git(&self, exclude: &Path) -> Result<(), FolderError> {
+        let has_line =
+            |text: &[u8]| text.split(|byte| *byte == b'\n').any(|line| line == EXCLUDED.as_bytes());
+        let read = || {
+            let mut text = Vec::new();
+            let file = File::open(exclude)?;
+            let is_plain = file.metadata()?.is_file();
+            file.take(if is_plain { MAX_EXCLUDE_BYTES } else { 0 }).read_to_end(&mut text)?;
+            io::Result::Ok(text)
+        };
+        if read().is_ok_and(|text| has_line(&text)) {
+            return Ok(());
+        }
+        let _lock = self.lock()?;
+        let text = read().unwrap_or_default();
+        if !has_line(&text) {
+            let _ = append_exclude(exclude, text.last().is_some_and(|last| *last != b'\n'));
+        }
+        Ok(())
+    }
+}
+
+fn append_exclude(exclude: &Path, is_torn: bool) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    if let Some(info) = exclude.parent() {
+        let _ = std::fs::create_dir(info);
+    }
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.append(true).create(true).custom_flags(flags).open(exclude)?;
+    let end = if is_torn { "\n" } else { "" };
+    file.write_all(format!("{end}{EXCLUDED}\n").as_bytes())
+}
+
+/// The length of what is whole. A line that a killed writer left without its end was never acknowledged, and goes; one
+/// that is all there gets its end.
+fn mended_length(file: &mut File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let Some(before) = length.checked_sub(1) else { return Ok(0) };
+    let mut last = [0];
+    file.seek(SeekFrom::Start(before))?;
+    file.read_exact(&mut last)?;
+    if last == [b'\n'] {
+        return Ok(length);
+    }
+    let mut all = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut all)?;
+    let begin = all.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let is_whole = serde_json::from_slice::<serde_json::Map<_, _>>(&all[begin..]).is_ok();
+    file.seek(SeekFrom::End(0))?;
+    if is_whole && file.write(b"\n")? == 1 {
+        return Ok(length + 1);
+    }
+    file.set_len(begin as u64)?;
+    Ok(begin as u64)
+}
+
+fn directory_flags() -> OFlag {
+    OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC
+}
+
+fn io_at(path: &Path, source: io::Error) -> FolderError {
+    FolderError::Io { path: path.to_owned(), source }
+}

@@ -1,0 +1,294 @@
+//! The files under whatever may happen to them: torn lines, links, full disks, bells that are none. Real files and FIFOs.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ccmux_notify::bell::{DOORBELL, Rung};
+use ccmux_notify::folder::{Folder, FolderError};
+use ccmux_notify::listener::{self, Heard};
+use ccmux_notify::note::{Note, NoteKind};
+use ccmux_notify::question;
+use ccmux_notify::queue::{self, TakeError};
+use ccmux_notify::repository::Repository;
+use tempfile::TempDir;
+
+/// A place for notes; the repository around it is made by hand.
+struct Place {
+    dir: TempDir,
+    folder: Folder,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["objects", "refs"] {
+            fs::create_dir_all(dir.path().join(".git").join(name)).unwrap();
+        }
+        fs::write(dir.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let folder = Folder::open(&Repository::find(dir.path()).unwrap()).unwrap();
+        Self { dir, folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path_of(name)
+    }
+
+    fn again(&self) -> Result<Folder, FolderError> {
+        Folder::open(&Repository::find(self.dir.path()).unwrap())
+    }
+
+    fn add(&self, msg: &str) -> String {
+        let note = Note::new("a", NoteKind::Status, msg).unwrap();
+        queue::add(&self.folder, &note).unwrap();
+        note.id
+    }
+
+    fn take(&self) -> Vec<Note> {
+        self.take_as("x")
+    }
+
+    fn take_as(&self, name: &str) -> Vec<Note> {
+        let now = Some(Instant::now());
+        match listener::listen(&self.folder, name, now, &mut Vec::new(), None).unwrap() {
+            Heard::Notes(notes) => notes,
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn texts(notes: &[Note]) -> Vec<&str> {
+    notes.iter().map(|note| note.msg.as_str()).collect()
+}
+
+/// Fails as a full disk or a reader that went would.
+struct Broken;
+
+impl Write for Broken {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn notes_are_taken_once_and_in_order() {
+    let place = Place::new();
+    let ids: Vec<String> = ["one", "two", "three"].map(|msg| place.add(msg)).to_vec();
+    let taken = place.take();
+    assert_eq!(texts(&taken), ["one", "two", "three"]);
+    assert_eq!(taken.iter().map(|note| note.id.clone()).collect::<Vec<_>>(), ids);
+    assert_eq!(place.take(), []);
+    assert_eq!(fs::metadata(place.path("queue.jsonl")).unwrap().len(), 0);
+}
+
+#[test]
+fn what_could_not_be_printed_stays() {
+    let place = Place::new();
+    let id = place.add("keep me");
+    let error = listener::listen(&place.folder, "x", None, &mut Broken, None).unwrap_err();
+    assert!(matches!(error, TakeError::Output(_)), "{error}");
+    assert_eq!(place.take()[0].id, id);
+}
+
+#[test]
+fn a_torn_line_goes_and_the_old_ones_stay_whole() {
+    let place = Place::new();
+    place.add("before");
+    let mut queue = fs::OpenOptions::new().append(true).open(place.path("queue.jsonl")).unwrap();
+    queue.write_all(br#"{"id":"n-1","ts":"x","from":"a","type":"sta"#).unwrap();
+    place.add("after");
+    assert_eq!(texts(&place.take()), ["before", "after"]);
+}
+
+#[test]
+fn a_whole_line_without_its_newline_and_a_line_that_is_no_note_are_kept() {
+    let place = Place::new();
+    let note = Note::new("hand", NoteKind::Status, "by hand").unwrap().to_line();
+    fs::write(place.path("queue.jsonl"), format!("rubbish\n\n{}", note.trim_end())).unwrap();
+    place.add("after");
+    let taken = place.take();
+    assert_eq!(texts(&taken), ["a line of the queue is no note: rubbish", "by hand", "after"]);
+    assert_eq!(taken[0].kind, NoteKind::Error);
+}
+
+#[test]
+fn a_note_for_one_name_waits_for_it_and_keeps_nobody_else_from_theirs() {
+    let place = Place::new();
+    place.add("for all");
+    let note = Note { to: Some("worker".into()), ..Note::new("lead", NoteKind::Answer, "for you").unwrap() };
+    queue::add(&place.folder, &note).unwrap();
+    place.add("for all, too");
+    assert_eq!(texts(&place.take_as("lead")), ["for all", "for all, too"]);
+    assert_eq!(texts(&place.take_as("lead")), [""; 0]);
+    assert_eq!(texts(&place.take_as("worker")), ["for you"]);
+    assert_eq!(queue::waiting(&place.folder).unwrap(), []);
+}
+
+#[test]
+fn whatever_stands_in_the_doorbells_place_a_listener_is_woken() {
+    for what in ["nothing", "a file", "/dev/zero", "/nowhere"] {
+        let place = Place::new();
+        match what {
+            "nothing" => {}
+            "a file" => fs::write(place.path(DOORBELL), "x").unwrap(),
+            target => symlink(target, place.path(DOORBELL)).unwrap(),
+        }
+        let folder = place.again().unwrap();
+        let listening =
+            thread::spawn(move || listener::listen(&folder, "x", limit(), &mut Vec::new(), None).unwrap());
+        wait_until(|| listener::status(&place.folder).unwrap().is_some() && is_fifo(&place.path(DOORBELL)));
+        place.add("wake up");
+        let Heard::Notes(notes) = listening.join().unwrap() else { panic!("{what}: nobody was woken") };
+        assert_eq!(texts(&notes), ["wake up"], "{what}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_doorbell_that_is_taken_away_is_hung_again() {
+    let place = Place::new();
+    let folder = place.again().unwrap();
+    let listening =
+        thread::spawn(move || listener::listen(&folder, "x", limit(), &mut Vec::new(), None).unwrap());
+    for replace in [false, true] {
+        wait_until(|| is_fifo(&place.path(DOORBELL)));
+        fs::remove_file(place.path(DOORBELL)).unwrap();
+        if replace {
+            let _ = fs::write(place.path(DOORBELL), "a regular file");
+        }
+        wait_until(|| is_fifo(&place.path(DOORBELL)));
+    }
+    place.add("wake up");
+    assert!(matches!(listening.join().unwrap(), Heard::Notes(_)));
+}
+
+#[test]
+fn ringing_waits_for_nobody() {
+    let place = Place::new();
+    let note = Note::new("a", NoteKind::Status, "x").unwrap();
+    assert_eq!(queue::add(&place.folder, &note).unwrap(), Rung::Nobody);
+    // A bell that is held by a process that does not listen, and full.
+    nix::unistd::mkfifo(&place.path(DOORBELL), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let both = fs::OpenOptions::new().read(true).write(true).open(place.path(DOORBELL)).unwrap();
+    for _ in 0..100 {
+        assert_eq!(queue::add(&place.folder, &note).unwrap(), Rung::Heard);
+    }
+    drop(both);
+}
+
+#[test]
+fn links_and_files_with_two_names_are_refused_and_what_they_lead_to_is_untouched() {
+    let place = Place::new();
+    let victim = place.dir.path().join("victim");
+    let note = Note::new("a", NoteKind::Status, "x").unwrap();
+    for hard in [false, true] {
+        fs::write(&victim, "mine\n").unwrap();
+        let _ = fs::remove_file(place.path("queue.jsonl"));
+        match hard {
+            false => symlink(&victim, place.path("queue.jsonl")).unwrap(),
+            true => fs::hard_link(&victim, place.path("queue.jsonl")).unwrap(),
+        }
+        assert!(queue::add(&place.folder, &note).is_err());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine\n");
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::rename(place.dir.path().join(".ccmux"), elsewhere.path().join("moved")).unwrap();
+    symlink(elsewhere.path().join("moved"), place.dir.path().join(".ccmux")).unwrap();
+    assert!(place.again().is_err(), "a link in the place of the directory");
+}
+
+#[test]
+fn the_place_is_private_and_kept_out_of_git_once() {
+    let place = Place::new();
+    for _ in 0..3 {
+        place.again().unwrap();
+    }
+    assert_eq!(fs::read_to_string(place.dir.path().join(".git/info/exclude")).unwrap(), "/.ccmux/\n");
+    assert_eq!(fs::metadata(place.folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    fs::write(place.dir.path().join(".git/info/exclude"), "# mine").unwrap();
+    place.again().unwrap();
+    let exclude = fs::read_to_string(place.dir.path().join(".git/info/exclude")).unwrap();
+    assert_eq!(exclude, "# mine\n/.ccmux/\n");
+}
+
+#[test]
+fn a_queue_that_nobody_takes_from_is_full_some_day() {
+    let place = Place::new();
+    let note = Note::new("a", NoteKind::Status, &"x".repeat(250_000)).unwrap();
+    let error = (0..100).find_map(|_| queue::add(&place.folder, &note).err()).expect("it is never full");
+    assert!(error.to_string().contains("ccmux notify --clear"), "{error}");
+    assert!(fs::metadata(place.path("queue.jsonl")).unwrap().len() < 17 << 20);
+    assert_eq!(queue::clear(&place.folder).unwrap().len(), 67);
+    place.add("room again");
+}
+
+#[test]
+fn a_stale_pid_file_is_nobody() {
+    let place = Place::new();
+    fs::write(place.path("listener.pid"), format!("{}\n", std::process::id())).unwrap();
+    assert_eq!(listener::status(&place.folder).unwrap(), None);
+}
+
+#[test]
+fn an_answer_wakes_who_waits_and_is_a_note_for_who_does_not() {
+    let place = Place::new();
+    let (asked, _) = question::ask(&place.folder, "worker", "Which branch?").unwrap();
+    assert_eq!(texts(&place.take()), ["Which branch?"]);
+    let (folder, id) = (place.again().unwrap(), asked.id.clone());
+    let waiting = thread::spawn(move || {
+        let closed =
+            || Ok(question::find(&folder, &id)?.filter(|now| now.standing != question::Standing::Open));
+        listener::wait_until(&folder, &id, limit(), closed).unwrap()
+    });
+    wait_until(|| is_fifo(&place.path(&ccmux_notify::bell::bell_of(&asked.id))));
+    question::answer(&place.folder, &asked.id, "lead", "main").unwrap();
+    let answered = question::Standing::Answered { by: "lead".into(), answer: "main".into() };
+    assert_eq!(waiting.join().unwrap().unwrap().standing, answered);
+    let error = question::answer(&place.folder, &asked.id, "other", "dev").unwrap_err().to_string();
+    assert!(error.contains("closed already by lead"), "{error}");
+
+    let (asked, _) = question::ask(&place.folder, "worker", "And now?").unwrap();
+    question::answer(&place.folder, &asked.id, "lead", "go on").unwrap();
+    assert_eq!(texts(&place.take_as("lead")), ["And now?"]);
+    let answer = place.take_as("worker").remove(0);
+    assert_eq!((answer.kind, answer.question_id), (NoteKind::Answer, Some(asked.id)));
+}
+
+#[test]
+fn closed_questions_go_some_day_and_open_ones_stay() {
+    let place = Place::new();
+    let (first, _) = question::ask(&place.folder, "a", "the first").unwrap();
+    for _ in 0..6 {
+        let (asked, _) = question::ask(&place.folder, "a", &"x".repeat(200_000)).unwrap();
+        question::acknowledge(&place.folder, &asked.id, "b").unwrap();
+        queue::clear(&place.folder).unwrap();
+    }
+    let (last, _) = question::ask(&place.folder, "a", "the last").unwrap();
+    let left: Vec<String> = question::all(&place.folder).unwrap().into_iter().map(|one| one.id).collect();
+    assert_eq!((left.first(), left.last()), (Some(&first.id), Some(&last.id)));
+    assert!(left.len() < 5, "{left:?}");
+}
+
+fn limit() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(30))
+}
+
+fn is_fifo(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
+fn wait_until(mut fact: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !fact() {
+        assert!(Instant::now() < end, "waited in vain");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

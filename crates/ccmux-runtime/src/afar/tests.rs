@@ -1,0 +1,195 @@
+//! Real FIFOs and a real inbox; hooks are what holds a `Waiting`.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use ccmux_wire::hook::AgentMarks;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::inbox::{InboxSettings, Size, Texts};
+use crate::outlet::OutletSettings;
+
+/// No fact takes longer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Desk {
+    answers: Answers,
+    inbox: Inbox,
+    out: std::fs::File,
+    dir: tempfile::TempDir,
+    shutdown: CancellationToken,
+}
+
+async fn desk(change: impl FnOnce(&mut PermissionSettings)) -> Desk {
+    let dir = tempfile::tempdir().unwrap();
+    mkfifo(&dir.path().join("out.phone"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    let mut options = std::fs::OpenOptions::new();
+    let out = options.read(true).write(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
+    let out = out.open(dir.path().join("out.phone")).unwrap();
+    let texts = Texts {
+        normalise: Arc::new(|_, text| text.to_owned()),
+        measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
+    };
+    let path = dir.path().join("inbox.db");
+    let inbox = Inbox::open(&path, InboxSettings::default(), texts, mpsc::channel(16).0).unwrap().inbox;
+    let second = Duration::from_secs(1);
+    let patience = OutletSettings { wait: second, linger: second, finish: second };
+    let shutdown = CancellationToken::new();
+    let channels = watch::channel(Vec::new()).1;
+    let outlets = Outlets::new(dir.path().to_owned(), patience, channels, shutdown.clone());
+    let mut settings = PermissionSettings { channel: "phone".into(), ..PermissionSettings::default() };
+    change(&mut settings);
+    let left = inbox.answers_left().await.unwrap();
+    let answers = Answers::new(settings, &left, (inbox.clone(), outlets), Clock::default());
+    let keeper = Keeper::new(answers.clone(), left, mpsc::channel(16).0, shutdown.clone()).await.unwrap();
+    tokio::spawn(keeper.run());
+    Desk { answers, inbox, out, dir, shutdown }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+fn permission(command: &str) -> HookFrame {
+    let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}, "prompt_id": "p"});
+    HookFrame {
+        event: "PermissionRequest".into(),
+        token: None,
+        claude_pid: None,
+        marks: AgentMarks::default(),
+        spot: None,
+        payload,
+    }
+}
+
+impl Desk {
+    fn ask(&self, command: &str) -> Option<Waiting> {
+        self.answers.ask(&permission(command), SessionId::new("s"), false)
+    }
+
+    /// What the channel was told, until it holds the text.
+    async fn told(&mut self, text: &str) -> String {
+        let mut told = String::new();
+        let wait = async {
+            while !told.contains(text) {
+                let mut bytes = [0; 4096];
+                match self.out.read(&mut bytes) {
+                    Ok(count) => told.push_str(&String::from_utf8_lossy(&bytes[..count])),
+                    Err(_empty) => sleep(Duration::from_millis(10)).await,
+                }
+            }
+        };
+        timeout(LIMIT, wait).await.unwrap_or_else(|_| panic!("{text:?} was not told"));
+        told
+    }
+
+    fn code(&self) -> Code {
+        self.answers.open_asks().last().unwrap().code.clone()
+    }
+}
+
+async fn outcome(waiting: &mut Waiting) -> Option<Value> {
+    timeout(LIMIT, waiting.outcome()).await.unwrap()
+}
+
+#[tokio::test]
+async fn hooks_that_ask_the_same_get_the_same_answer_and_later_answers_are_told_so() {
+    let desk = desk(|_| {}).await;
+    let (mut first, mut second) = (desk.ask("ls").unwrap(), desk.ask("ls").unwrap());
+    let mut other = desk.ask("rm").unwrap();
+    assert_eq!(desk.answers.open_asks().len(), 2);
+    let code = first.code.clone();
+    assert_eq!(
+        desk.answers.answer(&code.as_str().to_uppercase(), &Reply::Allow, By::Trusted).await,
+        Ok("allowed")
+    );
+    let printed = outcome(&mut first).await.unwrap();
+    assert_eq!(printed["hookSpecificOutput"]["decision"], json!({"behavior": "allow"}));
+    assert_eq!(outcome(&mut second).await, Some(printed));
+    let again = desk.answers.answer(code.as_str(), &Reply::Deny { reason: None }, By::Trusted).await;
+    assert_eq!(again, Err(NotAnswered::TooLate(End::Answered)));
+    assert!(timeout(Duration::from_millis(50), other.outcome()).await.is_err(), "the other one waits on");
+    let unknown = desk.answers.answer("no code", &Reply::Allow, By::Trusted).await.unwrap_err();
+    assert!(unknown.to_string().contains("no code no code"), "{unknown}");
+}
+
+#[tokio::test]
+async fn an_ask_is_over_when_its_last_hook_is_gone() {
+    let desk = desk(|_| {}).await;
+    let (first, second) = (desk.ask("ls").unwrap(), desk.ask("ls").unwrap());
+    let code = desk.code();
+    drop(first);
+    assert_eq!(desk.answers.open_asks().len(), 1);
+    drop(second);
+    assert_eq!(desk.answers.open_asks().len(), 0);
+    let late = desk.answers.answer(code.as_str(), &Reply::Allow, By::Trusted).await;
+    assert_eq!(late, Err(NotAnswered::TooLate(End::Left)));
+}
+
+#[tokio::test]
+async fn a_line_of_the_channel_answers_and_is_no_message() {
+    let mut desk = desk(|_| {}).await;
+    let mut waiting = desk.ask("ls").unwrap();
+    let told = desk.told("code: ").await;
+    let code = desk.code();
+    assert!(told.ends_with(&format!("\ncode: {code}\n")), "{told}");
+    let line = format!("N {code} \u{202e}later\n");
+    let channel = "phone".parse().unwrap();
+    let ingested = desk.inbox.ingest(&channel, 0, line.into_bytes()).await.unwrap();
+    assert_eq!(ingested.accepted, 0);
+    let printed = outcome(&mut waiting).await.unwrap();
+    assert_eq!(printed["hookSpecificOutput"]["decision"], json!({"behavior": "deny", "message": "later"}));
+    desk.told(&format!("{code}: denied\n")).await;
+    let ordinary = desk.inbox.ingest(&channel, ingested.received, b"y hello\n".to_vec()).await.unwrap();
+    assert_eq!(ordinary.accepted, 1);
+    assert!(desk.dir.path().exists());
+}
+
+#[tokio::test]
+async fn a_code_is_kept_before_anybody_is_told() {
+    let mut desk = desk(|_| {}).await;
+    let _waiting = desk.ask("ls").unwrap();
+    desk.told("code: ").await;
+    let left = desk.inbox.answers_left().await.unwrap();
+    assert_eq!(left.codes, [(desk.code(), None)]);
+}
+
+#[tokio::test]
+async fn without_a_channel_or_for_a_double_nothing_waits() {
+    let off = desk(|settings| settings.channel = String::new()).await;
+    assert!(off.ask("ls").is_none());
+    let on = desk(|_| {}).await;
+    assert!(on.answers.ask(&permission("ls"), SessionId::new("s"), true).is_none(), "its first hook is gone");
+    let stop = HookFrame { event: "Stop".into(), ..permission("ls") };
+    assert!(on.answers.ask(&stop, SessionId::new("s"), false).is_none());
+}
+
+#[tokio::test]
+async fn only_so_many_are_open_at_once() {
+    let desk = desk(|_| {}).await;
+    let waiting: Vec<Waiting> = (0..MOST_OPEN).map(|n| desk.ask(&n.to_string()).unwrap()).collect();
+    assert!(desk.ask("one more").is_none());
+    drop(waiting);
+    assert!(desk.ask("one more").is_some());
+}
+
+#[tokio::test]
+async fn a_turns_end_time_and_the_agents_end_let_hooks_go() {
+    let desk = desk(|settings| settings.wait = 1.0).await;
+    let mut waiting = desk.ask("ls").unwrap();
+    desk.answers.hook(&HookFrame { event: "Stop".into(), ..permission("ls") }, &SessionId::new("s"));
+    assert_eq!(outcome(&mut waiting).await, None);
+    let mut waiting = desk.ask("rm").unwrap();
+    assert_eq!(outcome(&mut waiting).await, None, "time is up");
+    let mut waiting = desk.ask("cp").unwrap();
+    desk.answers.event(&Event::AgentMissing { session: None });
+    assert_eq!(outcome(&mut waiting).await, None);
+}

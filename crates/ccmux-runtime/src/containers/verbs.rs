@@ -1,0 +1,143 @@
+//! What a container may ask: hooks, Claude's tools, and to tell or to ask somebody. Nothing of the owner's, nothing of
+//! another container's.
+//!
+//! A hook's session is put behind the container's own name before anybody looks at it, so that no container can speak of a
+//! session that is not its own: `c-k3f9c2ab-<session>`.
+
+use std::time::Duration;
+
+use ccmux_policy::attention::Kind;
+use ccmux_policy::event::Origin;
+use ccmux_wire::container::{ContainerId, GuestQuestion, GuestRequest, MAX_TEXT_BYTES, SenderEvent};
+use ccmux_wire::control::{ErrorCode, Reply, Request};
+use ccmux_wire::hook::{HookFrame, HookReply};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::book::Refusal;
+use super::host::session_of;
+use super::{only, reply_of};
+use crate::attention::fact::Fact;
+use crate::attention::{GuestNews, Heard};
+use crate::control::hooks::session_of as session_in;
+use crate::control::principal::Principal;
+use crate::control::server::parse;
+use crate::control::{Desk, tools};
+use crate::terminal::Terminal;
+
+/// The longest that an answer is waited for on one connection.
+const MAX_WAIT_S: u64 = 600;
+/// As much of a session's id as goes behind the container's.
+const MAX_SESSION_CHARS: usize = 40;
+
+/// What a line leads to.
+pub(super) enum Answer {
+    Line(Vec<u8>),
+    Channels,
+}
+
+/// Answers a line of a container.
+pub(super) async fn guest<T: Terminal>(desk: &Desk<T>, id: &ContainerId, line: &[u8]) -> Answer {
+    let request = match parse(line) {
+        Ok(request) => request,
+        Err(reply) => return line_of(&reply),
+    };
+    if !Principal::Container(id.clone()).may(&request) {
+        tracing::warn!(event = "container.not_allowed", container = %id);
+        return line_of(&Reply::refused(ErrorCode::NotAllowed, "this verb is not for a container"));
+    }
+    match request {
+        Request::Channels => Answer::Channels,
+        Request::Hook(frame) => line_of(&hook(desk, id, frame)),
+        Request::Tool(call) => line_of(&tools::tool(&desk.tools, call).await),
+        Request::Guest(request) => line_of(&verb(desk, id, request).await),
+        _ => line_of(&Reply::refused(ErrorCode::NotAllowed, "this verb is not for a container")),
+    }
+}
+
+/// Never waits, and never touches the policy of the owned session.
+fn hook<T: Terminal>(desk: &Desk<T>, id: &ContainerId, mut frame: HookFrame) -> HookReply {
+    desk.metrics.hooked(&frame.event);
+    let Some(session) = session_in(&frame.payload) else { return HookReply::ok() };
+    let short: String = session.as_str().chars().take(MAX_SESSION_CHARS).collect();
+    let session = format!("{}-{short}", session_of(id));
+    frame.payload["session_id"] = Value::String(session.clone());
+    // What it says of processes and tokens is about nothing here.
+    (frame.token, frame.claude_pid) = (None, None);
+    if desk.hooks.came_already(&frame, Origin::Foreign) {
+        return HookReply::ok();
+    }
+    if let Some(fact) = Fact::of(&frame, false) {
+        desk.attention.ears.tell(Heard::Guest(GuestNews::Hook { session, fact }));
+    }
+    HookReply { stdout: desk.instruction(&frame.event), ..HookReply::ok() }
+}
+
+async fn verb<T: Terminal>(desk: &Desk<T>, id: &ContainerId, request: GuestRequest) -> Reply {
+    let done = match request {
+        GuestRequest::Notify { event, message } => return notify(desk, id, event, &message),
+        GuestRequest::Ask { question, wait_s } => match desk.containers.question(id, question).await {
+            Ok(asked) => {
+                tell(desk, id, Kind::Question, asked.id.clone(), &asked.question);
+                answered(desk, id, asked, wait_s).await
+            }
+            refused => refused,
+        },
+        GuestRequest::Answer { question, wait_s } => match desk.containers.read(id, &question, false).await {
+            Ok(known) => answered(desk, id, known, wait_s).await,
+            refused => refused,
+        },
+    };
+    reply_of(done.map(only))
+}
+
+/// The question with its answer, or as it is when the time is over.
+async fn answered<T: Terminal>(
+    desk: &Desk<T>,
+    id: &ContainerId,
+    known: GuestQuestion,
+    wait_s: Option<u64>,
+) -> Result<GuestQuestion, Refusal> {
+    let limit = Duration::from_secs(wait_s.unwrap_or(0).min(MAX_WAIT_S));
+    if limit.is_zero() || known.answer.is_some() {
+        return Ok(known);
+    }
+    timeout(limit, desk.containers.read(id, &known.id, true)).await.unwrap_or(Ok(known))
+}
+
+fn notify<T: Terminal>(desk: &Desk<T>, id: &ContainerId, event: SenderEvent, message: &str) -> Reply {
+    if message.trim().is_empty() || message.len() > MAX_TEXT_BYTES {
+        return Reply::refused(ErrorCode::Rejected, Refusal::Text("the message").to_string());
+    }
+    let kind = kind_of(event);
+    tell(desk, id, kind, String::new(), message);
+    tracing::info!(event = "container.notified", container = %id, kind = kind.word());
+    Reply::ok()
+}
+
+fn tell<T: Terminal>(desk: &Desk<T>, id: &ContainerId, kind: Kind, subject: String, text: &str) {
+    let session = session_of(id);
+    desk.attention.ears.tell(Heard::Guest(GuestNews::Began {
+        session,
+        kind,
+        subject,
+        text: text.to_owned(),
+    }));
+}
+
+/// What somebody is waited for by, when a sender without a session says so.
+pub(crate) fn kind_of(event: SenderEvent) -> Kind {
+    match event {
+        SenderEvent::Complete => Kind::Reply,
+        SenderEvent::Question => Kind::Question,
+        SenderEvent::Info => Kind::Message,
+    }
+}
+
+fn line_of(reply: &impl Serialize) -> Answer {
+    let mut line =
+        serde_json::to_vec(reply).unwrap_or_else(|_| br#"{"ok":false,"code":"internal"}"#.to_vec());
+    line.push(b'\n');
+    Answer::Line(line)
+}

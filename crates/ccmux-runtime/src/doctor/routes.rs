@@ -1,0 +1,124 @@
+//! Whether the routes of notices have what they need: a bus, a program, a file. Nothing is sent: that is
+//! `ccmux notify --test`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::finding::Finding;
+use super::patient::Patient;
+use crate::notify::desktop;
+use crate::notify::sound::Sound;
+use crate::settings::attention::{RouteSettings, WebhookSettings};
+use crate::settings::expand;
+
+pub(super) fn routes(patient: &Patient) -> Vec<Finding> {
+    let check = "routes";
+    let routes = &patient.setting.settings.routes;
+    if routes.is_empty() {
+        return vec![Finding::ok(check, "there are none: nobody is told of what waits")];
+    }
+    let environment = environment_of_the_daemon(patient);
+    let lacks: Vec<String> = routes
+        .iter()
+        .filter_map(|(name, route)| {
+            let lack = lack_of(route, &environment, &patient.setting.home)?;
+            Some(format!("{name}: {lack}"))
+        })
+        .collect();
+    vec![match lacks.is_empty() {
+        true => {
+            let names: Vec<&str> = routes.keys().map(String::as_str).collect();
+            Finding::ok(check, format!("{}: what they need is there", names.join(", ")))
+        }
+        false => {
+            let remedy = "see to that, start the daemon again, then try it: ccmux notify --test NAME";
+            Finding::warning(check, lacks.join("; "), remedy)
+        }
+    }]
+}
+
+/// Without a daemon, what one would get that is started here.
+fn environment_of_the_daemon(patient: &Patient) -> BTreeMap<String, String> {
+    let running = patient.status().and_then(|status| patient.variables_of(status.daemon_pid));
+    running.unwrap_or_else(|| {
+        let here = patient.setting.environment.iter();
+        here.filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+            .collect()
+    })
+}
+
+/// What it has not got.
+fn lack_of(route: &RouteSettings, environment: &BTreeMap<String, String>, home: &Path) -> Option<String> {
+    let is_there = |program: &str| is_program(program, environment);
+    match route {
+        RouteSettings::Desktop {} => {
+            desktop::check(|name| environment.get(name).cloned()).err().map(|error| error.to_string())
+        }
+        RouteSettings::Sound(settings) => Sound::new(settings, home).lack(is_there),
+        RouteSettings::Command { argv } => {
+            let program = expand(argv.first()?, home).display().to_string();
+            (!is_there(&program)).then(|| format!("there is no program {program}"))
+        }
+        RouteSettings::Webhook(hook) => secret_that_lacks(hook, environment, home),
+        _ => None,
+    }
+}
+
+fn secret_that_lacks(
+    hook: &WebhookSettings,
+    environment: &BTreeMap<String, String>,
+    home: &Path,
+) -> Option<String> {
+    let files = [&hook.url_file, &hook.token_file].into_iter().flatten();
+    let mut files = files.map(|file| expand(file, home)).filter(|file| !file.is_file());
+    let variables = [&hook.url_env, &hook.token_env].into_iter().flatten();
+    let mut variables = variables.filter(|name| !environment.contains_key(*name));
+    match (files.next(), variables.next()) {
+        (Some(file), _) => Some(format!("there is no file {}", file.display())),
+        (None, Some(name)) => Some(format!("the daemon has no variable {name}")),
+        (None, None) => None,
+    }
+}
+
+fn is_program(program: &str, environment: &BTreeMap<String, String>) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let dirs = environment.get("PATH").cloned().unwrap_or_default();
+    std::env::split_paths(&dirs).any(|dir| dir.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::attention::SoundSettings;
+
+    #[test]
+    fn what_a_route_lacks_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().display().to_string();
+        let environment = BTreeMap::from([("PATH", &path), ("XDG_RUNTIME_DIR", &path)])
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect::<BTreeMap<_, _>>();
+        let lack = |route: &RouteSettings| lack_of(route, &environment, dir.path());
+        let voice = RouteSettings::Sound(SoundSettings::default());
+        let hook = WebhookSettings { url_file: Some("~/url".into()), ..WebhookSettings::default() };
+        let hook = RouteSettings::Webhook(hook);
+        let command = RouteSettings::Command { argv: vec!["tell-me".into()] };
+        let all = [
+            (RouteSettings::Desktop {}, "DBUS_SESSION_BUS_ADDRESS"),
+            (voice, "spd-say"),
+            (hook, "/url"),
+            (command, "tell-me"),
+        ];
+        for (route, word) in &all {
+            let lacks = lack(route).unwrap();
+            assert!(lacks.contains(word), "{lacks}");
+        }
+        for file in ["bus", "espeak-ng", "url", "tell-me"] {
+            std::fs::write(dir.path().join(file), "").unwrap();
+        }
+        assert!(all.iter().all(|(route, _)| lack(route).is_none()));
+    }
+}

@@ -1,0 +1,59 @@
+//! Reads what the settings only say the place of. It is read anew each time, so that a changed secret counts at once.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::post::PostError;
+use crate::settings::expand;
+use crate::settings::services::Secret;
+
+/// A URL, a token, a topic.
+const MAX_BYTES: u64 = 8 * 1024;
+
+/// Reads secrets. Knows where `~` is.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    home: PathBuf,
+}
+
+impl Secrets {
+    /// Of the user with that home.
+    pub fn new(home: &Path) -> Self {
+        Self { home: home.to_owned() }
+    }
+
+    /// `None`: nobody said where it is.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn read(&self, secret: &Secret) -> Result<Option<String>, PostError> {
+        if let Some(plain) = &secret.plain {
+            return Ok(Some(plain.clone()));
+        }
+        if let Some(file) = &secret.file {
+            return self.file(file).map(Some);
+        }
+        let Some(variable) = &secret.variable else { return Ok(None) };
+        let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
+        value.map(Some).ok_or_else(|| PostError::Variable(variable.clone()))
+    }
+
+    /// The same, of a URL.
+    ///
+    /// # Errors
+    /// The same, and if nobody said where it is.
+    pub fn url(&self, secret: &Secret) -> Result<String, PostError> {
+        self.read(secret)?.ok_or(PostError::Url("is not given"))
+    }
+
+    fn file(&self, file: &str) -> Result<String, PostError> {
+        let path = expand(file, &self.home);
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+        match read {
+            Ok(_) => Ok(text.trim().to_owned()),
+            Err(source) => Err(PostError::File { path, source }),
+        }
+    }
+}

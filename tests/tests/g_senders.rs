@@ -1,0 +1,133 @@
+//! Older senders: three lines over TCP become notices; whatever else comes does no harm.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use ccmux_tests::House;
+use serde_json::Value;
+
+const ROUTE: &str = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
+                     [attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 0\n[attention.question]\nafter = 0\n";
+
+fn house() -> (House, SocketAddr) {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let house = House::builder().settings(&format!("{ROUTE}[tcp]\nlisten = \"{free}\"\n")).ready();
+    house.wait_until("the port", || TcpStream::connect(free).is_ok());
+    (house, free)
+}
+
+fn notices(house: &House) -> Vec<Value> {
+    let text = fs::read_to_string(house.home().join("notices")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn notice(house: &House, body: &str) -> Value {
+    let found = || notices(house).into_iter().find(|notice| notice["body"].as_str().unwrap().contains(body));
+    house.wait_for(&format!("a notice of {body:?}"), found)
+}
+
+fn say(address: SocketAddr, text: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(text).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+fn descriptors(house: &House) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", house.daemon_pid())).unwrap().count()
+}
+
+/// Acceptance G6.
+#[test]
+fn three_lines_become_a_notice_of_their_kind_and_window() {
+    let (house, address) = house();
+    assert_eq!(say(address, b"complete\n77\nthe tests pass\n"), "ok\n");
+    let told = notice(&house, "the tests pass");
+    assert_eq!((told["kind"].as_str(), told["session"].as_str()), (Some("reply"), Some("w-77")));
+    assert_eq!(say(address, b"question\n78\nwhich branch\n"), "ok\n");
+    assert_eq!(notice(&house, "which branch")["kind"], "question");
+    let to = address.to_string();
+    house.ccmux_ok(&["notify", "--tcp", &to, "--type", "info", "just", "so\nyou know"]);
+    let told = notice(&house, "just so you know");
+    assert_eq!((told["kind"].as_str(), told["session"].as_str()), (Some("message"), Some("tcp")));
+    house.wait_until("the message to be over", || !house.ccmux_ok(&["attention"]).contains("message"));
+    let waits = house.ccmux_ok(&["attention"]);
+    assert!(waits.contains("w-77") && waits.contains("w-78"), "{waits}");
+}
+
+/// Acceptance G6.
+#[test]
+fn probes_garbage_and_ten_thousand_connections_are_survived() {
+    let (house, address) = house();
+    let before = descriptors(&house);
+    assert!(say(address, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 200 OK"));
+    for garbage in
+        [&b"\x16\x03\x01\x00\xa5\x01\x00"[..], &[0; 5000], &[b'\n'; 20_000], b"complete\n1\n\x1b[31m\x07 \n"]
+    {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let _ = stream.write_all(garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let crowd = (0..20).map(|_| {
+        std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for number in 0..500 {
+                let Ok(mut stream) = TcpStream::connect(address) else { continue };
+                let _ = stream.write_all(if number % 3 == 0 { b"complete\n" } else { b"x" });
+                if number % 10 == 0 {
+                    open.push(stream);
+                }
+            }
+            open.len()
+        })
+    });
+    let threads: Vec<_> = crowd.collect();
+    let opened: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert!(opened > 100, "{opened}");
+    assert!(descriptors(&house) < before + 200, "{} then {}", before, descriptors(&house));
+    house.send("delivered", "say: still there");
+    house.wait_until("a place", || say(address, b"info\n\nafter the crowd\n") == "ok\n");
+    notice(&house, "after the crowd");
+    house.wait_until("the crowd to be gone", || descriptors(&house) <= before + 5);
+    assert!(notices(&house).iter().all(|notice| !notice["body"].as_str().unwrap().contains('\u{1b}')));
+}
+
+#[test]
+fn a_token_is_wanted_where_the_settings_say_so() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = format!("{ROUTE}[tcp]\nlisten = \"{free}\"\ntoken_file = \"~/token\"\n");
+    let house = House::builder().settings(&settings).build();
+    let refused = house.run_daemon(&[]);
+    assert_eq!(refused.status.code(), Some(78), "{}", String::from_utf8_lossy(&refused.stderr));
+    let token = house.home().join("token");
+    fs::write(&token, "0123456789abcdef0123\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    house.start();
+    let (to, token) = (free.to_string(), token.display().to_string());
+    house.wait_until("the port", || TcpStream::connect(free).is_ok());
+    let output = house.ccmux(&["notify", "--tcp", &to, "no token"]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(4) && stderr.contains("the token is wrong or missing"), "{stderr}");
+    house.ccmux_ok(&["notify", "--tcp", &to, "--token-file", &token, "with the token"]);
+    notice(&house, "with the token");
+    let log = fs::read_to_string(house.path("ccmux.log")).unwrap();
+    assert!(!log.contains("0123456789abcdef0123") && !log.contains("with the token"));
+    assert!(notices(&house).iter().all(|notice| notice["body"] != "no token"));
+}
+
+#[test]
+fn without_a_token_no_other_address_is_opened() {
+    let house = House::builder().settings("[tcp]\nlisten = \"0.0.0.0:8080\"\n").build();
+    let output = house.run_daemon(&[]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(78) && stderr.contains("tcp.token_file"), "{stderr}");
+}

