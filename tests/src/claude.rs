@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::binaries;
-use crate::house::House;
+use crate::house::{House, HouseBuilder};
 
 /// The version that the tests are written for.
 pub const VERSION: &str = "2.1.332";
@@ -29,10 +29,15 @@ impl Drop for Mock {
 
 /// Claude's executable, installed if it is not there; or why it can't be had.
 pub fn installed() -> Result<PathBuf, String> {
+    installed_in(binaries::folder().parent().expect("target/<profile>"))
+}
+
+/// [`installed`] into a folder for what is built.
+pub fn installed_in(target: &Path) -> Result<PathBuf, String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("the test knows the package for Linux on x86_64 only".into());
     }
-    let target = binaries::folder().parent().expect("target/<profile>").join(format!("npm-claude-{VERSION}"));
+    let target = target.join(format!("npm-claude-{VERSION}"));
     let claude = target.join("node_modules/@anthropic-ai/claude-code-linux-x64/claude");
     if !claude.exists() {
         install(&target)?;
@@ -90,7 +95,12 @@ fn install(into: &Path) -> Result<(), String> {
 impl House {
     /// A house with the real Claude, nothing started but the mock.
     pub fn with_claude(claude: &Path) -> House {
-        let mut house = House::builder().build();
+        House::with_claude_in(House::builder(), claude)
+    }
+
+    /// [`House::with_claude`], built otherwise.
+    pub fn with_claude_in(builder: HouseBuilder, claude: &Path) -> House {
+        let mut house = builder.build();
         let port = house.start_mock();
         fs::create_dir_all(house.home().join(".claude")).unwrap();
         let project = house.proj().display().to_string();

@@ -35,6 +35,7 @@ pub struct HouseBuilder {
     agent: Vec<(String, String)>,
     home_as_cwd: bool,
     files: Vec<(String, String, u32)>,
+    binaries: Option<PathBuf>,
 }
 
 impl HouseBuilder {
@@ -74,10 +75,16 @@ impl HouseBuilder {
         self
     }
 
+    /// With the binaries of another folder than the test's own.
+    pub fn binaries(mut self, folder: &Path) -> Self {
+        self.binaries = Some(folder.to_owned());
+        self
+    }
+
     /// The house, nothing started.
     pub fn build(self) -> House {
         let dir = tempfile::Builder::new().prefix("ccmux-e2e-").tempdir().expect("a temporary directory");
-        let bin = binaries::folder();
+        let bin = self.binaries.clone().unwrap_or_else(binaries::folder);
         let socket = format!("e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut house = House {
             dir,

@@ -7,6 +7,7 @@
 //! | [`test`] | all tests, the end-to-end ones last |
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
+//! | [`bench`] | what ccmux takes, beside what others take |
 //! | [`chaos`] | the proof of delivery, under violence |
 //! | [`dist`] | archives, packages, sums, and whether they are whole |
 //! | [`replay`] | a timeline against the policy |
@@ -15,6 +16,7 @@
 //! | [`screen`] | a pane becomes a fixture of the screen rules |
 //! | [`cargo`], [`programs`] | other programs that the commands need |
 
+mod bench;
 mod cargo;
 mod chaos;
 mod check;
@@ -71,6 +73,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Kill everything again and again while messages flow, then count: none lost, none twice
     Chaos(chaos::Arguments),
+    /// Measure ccmux beside baselines, in the same run
+    Bench(bench::Arguments),
     /// Run a timeline, a test's or a recorded one, against the policy
     Replay {
         /// A file of lines `TIME > event`, `TIME < order`, `TIME = state`
@@ -146,6 +150,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::E2e { arguments } => test::run_end_to_end(&arguments),
         Command::Tidy { fix } => tidy::run(fix),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Replay { file, trace } => replay::run(&file, trace),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),

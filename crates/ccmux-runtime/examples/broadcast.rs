@@ -2,8 +2,10 @@
 //! never reads costs the others, and what memory a subscriber takes.
 //!
 //! ```text
-//! cargo run --release -p ccmux-runtime --example broadcast [SUBSCRIBERS]
+//! cargo run --release -p ccmux-runtime --example broadcast [SUBSCRIBERS] [--json]
 //! ```
+//!
+//! `--json` prints the figures as one object, for `cargo xtask bench`.
 //!
 //! Rounds of both take turns, so that what else the machine does falls on both. Needs two descriptors a subscriber, and one
 //! for its reader: `ulimit -n`.
@@ -172,6 +174,39 @@ fn serve(folder: &Path) -> (tokio::runtime::Runtime, Broadcast) {
     (runtime, broadcast)
 }
 
+/// What was measured.
+struct Found {
+    size: usize,
+    /// Lines a second.
+    bare: f64,
+    ours: f64,
+    /// The latest of a hundred.
+    all_read: Duration,
+    stalled: Duration,
+    /// KiB a subscriber.
+    each: f64,
+}
+
+fn print(found: &Found) {
+    let Found { size, bare, ours, all_read, stalled, each } = found;
+    let (all_read_ms, stalled_ms) = (all_read.as_secs_f64() * 1e3, stalled.as_secs_f64() * 1e3);
+    if std::env::args().any(|word| word == "--json") {
+        let figures = serde_json::json!({
+            "bare_per_s": bare, "ours_per_s": ours, "p99_ms": all_read_ms, "p99_stalled_ms": stalled_ms,
+            "kib_each": each,
+        });
+        return println!("{figures}");
+    }
+    println!("{size} subscribers, lines of {LINE_BYTES} bytes");
+    println!("bare loop   {bare:>9.0} lines/s");
+    println!("broadcast   {ours:>9.0} lines/s, {:.2} of it", ours / bare);
+    println!(
+        "p99         {all_read:?}; with one that never reads {stalled:?}: {:.2} times",
+        stalled_ms / all_read_ms
+    );
+    println!("memory      {each:.1} KiB a subscriber");
+}
+
 fn main() {
     let size: usize = std::env::args().nth(1).and_then(|size| size.parse().ok()).unwrap_or(100);
     let folder = std::env::temp_dir().join(format!("ccmux-broadcast-{}", std::process::id()));
@@ -204,18 +239,7 @@ fn main() {
     }
     let (all_read, stalled) = (p99(all_read), p99(stalled));
     let per_s = |took: Duration| (ROUNDS as u64 * LINES * size as u64) as f64 / took.as_secs_f64();
-    println!("{size} subscribers, lines of {LINE_BYTES} bytes");
-    println!("bare loop   {:>9.0} lines/s", per_s(bare_took));
-    println!(
-        "broadcast   {:>9.0} lines/s, {:.2} of it",
-        per_s(ours_took),
-        per_s(ours_took) / per_s(bare_took)
-    );
-    println!(
-        "p99         {all_read:?}; with one that never reads {stalled:?}: {:.2} times",
-        stalled.as_secs_f64() / all_read.as_secs_f64()
-    );
-    println!("memory      {each:.1} KiB a subscriber");
+    print(&Found { size, bare: per_s(bare_took), ours: per_s(ours_took), all_read, stalled, each });
     runtime.shutdown_background();
     let _ = std::fs::remove_dir_all(&folder);
 }

@@ -108,7 +108,6 @@ const ACCEPTANCE: &[(&str, On, &str)] = &[
     ("G3", On::Demo, "each route against a receiver that checks the wire format"),
     ("G5", On::Demo, "notes between agents: nothing lost, doubled only by a kill, no CPU while blocked"),
     ("G6", On::Demo, "three-line senders over TCP; probes, garbage and 10,000 connections do no harm"),
-    ("G3", On::Demo, "each route against a real receiver"),
     ("G4", On::Real, "OpenCode: the recorded scenarios and the real one give these notices and no others"),
     ("G7", On::Demo, "dedup, cool-down, hold, escalation, focus"),
     ("E1", On::Real, "Claude's answer comes out of the FIFO, by each entry"),

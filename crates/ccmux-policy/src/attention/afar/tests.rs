@@ -1,3 +1,5 @@
+//! What counts as an answer, whose, and until when. They know times and codes, no text.
+
 use super::*;
 
 fn at(ms: u64) -> Now {

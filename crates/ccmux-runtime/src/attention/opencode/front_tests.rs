@@ -1,3 +1,5 @@
+//! Events in, keys and texts for people out. What is due when is tested in the policy.
+
 use ccmux_policy::attention::Source;
 use ccmux_wire::opencode::OpencodeEvent;
 use serde_json::{Value, json};

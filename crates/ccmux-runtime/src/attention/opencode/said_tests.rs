@@ -1,3 +1,5 @@
+//! The recorded events of the real OpenCode, as JSON, read to what the policy hears; and events of no known form.
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! The stream of a server that these tests are: what is asked of it, and what is made of its answers.
+
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc as std_mpsc;

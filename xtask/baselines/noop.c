@@ -1,0 +1,2 @@
+/* A process that ends at once. */
+int main(void) { return 0; }
