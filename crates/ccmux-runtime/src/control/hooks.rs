@@ -101,10 +101,11 @@ impl HookFront {
 
 /// Claude's ids are UUIDs; whatever else comes is no session, since the id becomes part of paths and of what people read.
 pub(crate) fn session_of(payload: &Value) -> Option<SessionId> {
-    let id = text(payload, "session_id")?;
-    let plain =
-        !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-    plain.then(|| SessionId::new(id))
+    text(payload, "session_id").filter(|id| is_id(id)).map(SessionId::new)
+}
+
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
 }
 
 /// The text is Claude Code's own, not the model's: only when the limit ends is read from it.
@@ -132,7 +133,7 @@ fn tool_name(name: &str) -> String {
 }
 
 fn prompt_of(frame: &HookFrame) -> Option<PromptId> {
-    text(&frame.payload, "prompt_id").map(PromptId::new)
+    text(&frame.payload, "prompt_id").filter(|id| is_id(id)).map(PromptId::new)
 }
 
 /// Tasks that still run; a list of another form counts as none.
@@ -234,6 +235,22 @@ mod tests {
                 assert!(tool.starts_with("mcp[2Jxxx") && tool.len() == MAX_TOOL_CHARS, "{tool:?}");
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// It stands in the timeline, which people read in a terminal.
+    #[tokio::test]
+    async fn a_prompt_id_of_another_form_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut frame = fixture("Stop.background.json");
+        for id in ["", "\u{1b}[2J", "a b", &"x".repeat(65)] {
+            frame.payload["prompt_id"] = id.into();
+            match front(folder.path()).event_of(&frame, Origin::Foreign) {
+                Some(Event::Session { fact: SessionFact::TurnEnded { prompt, .. }, .. }) => {
+                    assert_eq!(prompt, None, "{id:?}");
+                }
+                other => panic!("{other:?}"),
+            }
         }
     }
 
