@@ -1,10 +1,7 @@
 //! What can be said on the command line. Types only: what a command does stands in the file of its name.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use ccmux_notify::note::NoteKind;
-use ccmux_wire::afar::Code;
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::Seq;
 use ccmux_wire::inbox::LIST_AT_MOST;
@@ -14,8 +11,9 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::adapter::arguments::AdapterOptions;
 use crate::notes::arguments::{
-    AcknowledgeOptions, AnswerOptions, AskOptions, ListenOptions, QuestionsOptions, parse_name,
+    AcknowledgeOptions, AnswerOptions, AskOptions, ListenOptions, NotifyOptions, QuestionsOptions,
 };
+use crate::permission::arguments::{InterruptOptions, PermissionOptions};
 use crate::run::arguments::{ContainerOptions, RunOptions};
 
 const EXIT_CODES: &str = "\
@@ -205,80 +203,6 @@ pub struct MuteOptions {
     /// How long, e.g. 30s, 20m, 1h, 2d; 0 ends it. What falls into it is told afterwards, if it still waits
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = parse_time)]
     pub time: Seconds,
-}
-
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct PermissionOptions {
-    #[command(subcommand)]
-    pub verb: Option<PermissionVerb>,
-
-    /// Print the list as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum PermissionVerb {
-    /// List what can be answered
-    List {
-        /// Print it as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Say yes
-    Allow {
-        /// The five letters behind `code:`
-        code: Code,
-    },
-    /// Say no; to a question, too, which then stays without an answer
-    Deny {
-        /// The five letters behind `code:`
-        code: Code,
-
-        /// Why: Claude is told it
-        #[arg(short, long)]
-        reason: Option<String>,
-    },
-}
-
-#[derive(Debug, Args)]
-pub struct InterruptOptions {}
-
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("deed").required(true).args(["message", "clear", "test"]))]
-pub struct NotifyOptions {
-    /// Who speaks (without it: CCMUX_AGENT_ID, the worktree's name, or system)
-    #[arg(long, value_name = "ID", value_parser = parse_name)]
-    pub from: Option<String>,
-
-    /// What kind of news: complete, waiting, question, stuck, error, status (without it: status)
-    #[arg(short = 't', long = "type", value_name = "TYPE")]
-    pub kind: Option<NoteKind>,
-
-    /// The question that it is about
-    #[arg(long, value_name = "ID", value_parser = parse_name)]
-    pub question_id: Option<String>,
-
-    /// Throw away all notes that nobody took yet
-    #[arg(long)]
-    pub clear: bool,
-
-    /// Only try the route [routes.NAME]
-    #[arg(long, value_name = "NAME")]
-    pub test: Option<String>,
-
-    /// Send the message to a daemon elsewhere that has tcp.listen, as three lines: complete, question, else info
-    #[arg(long, value_name = "HOST:PORT", requires = "message", conflicts_with_all = ["from", "question_id"])]
-    pub tcp: Option<String>,
-
-    /// With --tcp: a file whose first line the daemon wants to hear
-    #[arg(long, value_name = "FILE", requires = "tcp")]
-    pub token_file: Option<std::path::PathBuf>,
-
-    /// The message; several words are joined by blanks, a lone `-` reads it from stdin
-    #[arg(value_name = "MESSAGE")]
-    pub message: Vec<OsString>,
 }
 
 /// A span of time.

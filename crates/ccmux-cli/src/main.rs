@@ -48,8 +48,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command, InterruptOptions, McpOptions};
+use crate::arguments::{Arguments, Command, McpOptions};
 use crate::failure::Failure;
+use crate::permission::arguments::InterruptOptions;
 
 fn main() -> ExitCode {
     match run(Arguments::parse()) {

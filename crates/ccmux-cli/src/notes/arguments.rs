@@ -1,9 +1,45 @@
-//! What can be said to `listen`, `ask`, `questions`, `answer` and `acknowledge`. Types only.
+//! What can be said to `notify`, `listen`, `ask`, `questions`, `answer` and `acknowledge`. Types only.
 
 use std::ffi::OsString;
 
-use ccmux_notify::note::checked_name;
-use clap::Args;
+use ccmux_notify::note::{NoteKind, checked_name};
+use clap::{ArgGroup, Args};
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("deed").required(true).args(["message", "clear", "test"]))]
+pub struct NotifyOptions {
+    /// Who speaks (without it: CCMUX_AGENT_ID, the worktree's name, or system)
+    #[arg(long, value_name = "ID", value_parser = parse_name)]
+    pub from: Option<String>,
+
+    /// What kind of news: complete, waiting, question, stuck, error, status (without it: status)
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    pub kind: Option<NoteKind>,
+
+    /// The question that it is about
+    #[arg(long, value_name = "ID", value_parser = parse_name)]
+    pub question_id: Option<String>,
+
+    /// Throw away all notes that nobody took yet
+    #[arg(long)]
+    pub clear: bool,
+
+    /// Only try the route [routes.NAME]
+    #[arg(long, value_name = "NAME")]
+    pub test: Option<String>,
+
+    /// Send the message to a daemon elsewhere that has tcp.listen, as three lines: complete, question, else info
+    #[arg(long, value_name = "HOST:PORT", requires = "message", conflicts_with_all = ["from", "question_id"])]
+    pub tcp: Option<String>,
+
+    /// With --tcp: a file whose first line the daemon wants to hear
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub token_file: Option<std::path::PathBuf>,
+
+    /// The message; several words are joined by blanks, a lone `-` reads it from stdin
+    #[arg(value_name = "MESSAGE")]
+    pub message: Vec<OsString>,
+}
 
 #[derive(Debug, Args)]
 pub struct ListenOptions {

@@ -8,8 +8,8 @@ use ccmux_notify::queue;
 use ccmux_wire::container::SenderEvent;
 use ccmux_wire::notes::{NotesNews, Told};
 
+use super::arguments::NotifyOptions;
 use super::{Place, tell, text_of};
-use crate::arguments::NotifyOptions;
 use crate::failure::Failure;
 use crate::tcp;
 

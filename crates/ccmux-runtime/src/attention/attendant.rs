@@ -4,7 +4,7 @@
 //! neither a slow tmux nor a route that hangs holds anything up.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccmux_policy::attention::{Answer, Attention, Effect, Key, Kind, Rules, Selection, Source};
@@ -13,7 +13,7 @@ use ccmux_policy::{AlertKind, UnixMs};
 use ccmux_wire::id::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,8 +34,6 @@ use crate::workers::starter::AgentNow;
 const FILE_FOLLOWS_WITHIN: Duration = Duration::from_millis(600);
 /// A dialog that the state file shows no more for that long is gone; between two dialogs it is shorter.
 const DIALOG_GONE_AFTER: Duration = Duration::from_secs(1);
-/// A notice that is on its way when the daemon ends may take so long; it is less than the daemon has.
-const FINISHES_WITHIN: Duration = Duration::from_secs(1);
 /// What waits for longer has been forgotten by everybody else.
 const ITEM_DAYS: i64 = 1;
 const TURN_DAYS: i64 = 7;
@@ -111,7 +109,7 @@ pub struct Attendant<T> {
     page: Page,
     /// Counts changes, for whoever watches.
     changed: watch::Sender<u64>,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
 }
 
 impl<T: Terminal> Attendant<T> {
@@ -423,22 +421,6 @@ impl<T: Terminal> Attendant<T> {
         }
     }
 
-    /// Forgotten and begun again on the same page: what is kept is written last.
-    async fn write(&self, mut page: Page) -> (Vec<Letter>, Vec<i64>) {
-        page.forget.retain(|key| !page.keep.iter().any(|(row, _)| row.key == *key));
-        let letters = page.letters.clone();
-        let Some(book) = self.setting.book.clone() else { return (letters, Vec::new()) };
-        let write = move || book.lock().unwrap_or_else(PoisonError::into_inner).write(&page);
-        match tokio::task::spawn_blocking(write).await {
-            Ok(Ok(numbers)) => (letters, numbers),
-            Ok(Err(error)) => {
-                tracing::error!(event = "attention.not_kept", %error);
-                (letters, Vec::new())
-            }
-            Err(_) => (letters, Vec::new()),
-        }
-    }
-
     /// Whether somebody pressed a key, and whether the dialog is still there: the latter is known of our own pane only.
     fn look(&self, key: Key) {
         let is_own = self.own_session().as_ref() == Some(&key.session);
@@ -467,23 +449,6 @@ impl<T: Terminal> Attendant<T> {
             }
         });
     }
-
-    fn send(&self, number: Option<i64>, letter: Letter) {
-        let (notifier, shutdown) = (self.setting.notifier.clone(), self.setting.shutdown.clone());
-        let book = self.setting.book.clone();
-        self.tasks.spawn(async move {
-            let route = tokio::select! {
-                route = notifier.deliver(&letter.notice, &letter.routes) => route,
-                () = finishing(shutdown) => return,
-            };
-            if let Some((number, book)) = number.zip(book) {
-                cross_out(book, number).await;
-            }
-            if let Some(route) = route {
-                tracing::info!(event = "notice.sent", route, kind = letter.notice.kind);
-            }
-        });
-    }
 }
 
 fn title_of(alert: AlertKind) -> &'static str {
@@ -493,19 +458,6 @@ fn title_of(alert: AlertKind) -> &'static str {
         AlertKind::Uncertain => "ccmux - Delivery Uncertain",
         AlertKind::Failed => "ccmux - Message Failed",
         _ => "ccmux - Messages Are Stuck",
-    }
-}
-
-/// A notice is on its way when the daemon ends: it may arrive, or it would be sent twice.
-async fn finishing(shutdown: CancellationToken) {
-    shutdown.cancelled().await;
-    sleep(FINISHES_WITHIN).await;
-}
-
-async fn cross_out(book: Arc<Mutex<Book>>, letter: i64) {
-    let cross_out = move || book.lock().unwrap_or_else(PoisonError::into_inner).arrived(letter);
-    if let Ok(Err(error)) = tokio::task::spawn_blocking(cross_out).await {
-        tracing::error!(event = "attention.not_kept", %error);
     }
 }
 

@@ -13,6 +13,7 @@
 //! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
 //! | [`opencode`] | the same for OpenCode's events |
 //! | [`attendant`] | the task |
+//! | `letters` | notices leave |
 //! | `list` | what is shown of what waits, and what may be muted |
 //!
 //! Whoever has something to tell holds [`Ears`] and never waits. The engine never sees a text; they are kept beside it,
@@ -22,6 +23,7 @@ pub mod attendant;
 pub mod book;
 pub mod fact;
 pub mod guests;
+mod letters;
 mod list;
 pub mod opencode;
 pub mod words;

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ccmux_wire::container::{CONTAINERS, ContainerId, ContainerStatus, Containers, GuestQuestion, SOCKET};
+use ccmux_wire::id::SessionId;
 use nix::unistd::{Uid, chown};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
@@ -31,6 +32,7 @@ use crate::attention::{Ears, GuestNews, Heard};
 use crate::clock::unix_ms;
 use crate::control::Desk;
 use crate::runtime_dir::RuntimeDir;
+use crate::spots::Spot;
 use crate::terminal::Terminal;
 
 /// What the host is made of.
@@ -197,6 +199,8 @@ impl<T: Terminal> Host<T> {
         open.tasks.spawn(door.run());
         open.tasks.spawn(tell_end(self.own.clone(), kept.clone(), shutdown.clone()));
         open.doors.insert(id.clone(), shutdown);
+        let spot = Spot { pane: None, window: kept.status.window.clone() };
+        self.desk.attention.spots.put(&SessionId::new(session_of(id)), spot);
         Ok(())
     }
 
@@ -228,6 +232,7 @@ impl<T: Terminal> Host<T> {
 
     fn forget(&self, open: &mut Open, id: &ContainerId) {
         open.book.close(id);
+        self.desk.attention.spots.remove(&SessionId::new(session_of(id)));
         if let Some(door) = open.doors.remove(id) {
             door.cancel();
         }

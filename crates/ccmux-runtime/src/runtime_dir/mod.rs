@@ -38,8 +38,10 @@ use socket::BoundSocket;
 /// The file that names the daemon's process, in the runtime directory.
 pub const PID_FILE: &str = "ccmuxd.pid";
 
-/// How long a start waits for a lock that is not a daemon's (systemd-tmpfiles locks a directory while it looks).
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a start waits for a lock that is not a living daemon's: systemd-tmpfiles locks a directory while it looks, and a
+/// program that a daemon was starting when it was killed holds its locks until its exec (2 s were too few on a machine with
+/// a load of 28).
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 const RUNTIME_VARIABLE: &str = "CCMUX_RUNTIME_DIR";
 const STATE_VARIABLE: &str = "CCMUX_STATE_DIR";
@@ -165,6 +167,7 @@ impl Held {
         private_dir::lock(&dir, path, patience, || pid_file::holder(&pid_path))?;
         let dir_id = FileId::of_file(&dir).map_err(|error| RuntimeDirError::io("look at", path, error))?;
         let pid_file = PidFile::claim(&pid_path)?;
+        socket::sweep(path);
         Ok(Self { _dir: dir, dir_id, pid_file, sockets: Vec::new(), released: false })
     }
 

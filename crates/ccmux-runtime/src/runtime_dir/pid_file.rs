@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::unistd::Uid;
+use nix::sys::signal::kill;
+use nix::unistd::{Pid, Uid};
 
 use super::{FileId, RuntimeDirError};
 
-/// A starting daemon that looks who holds the file ([`holder`]) locks it for a moment.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// A starting daemon that looks who holds the file ([`holder`]) locks it for a moment; a dead one's program does, too.
+const PATIENCE: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_millis(5);
 
 /// Our own pid file, locked.
@@ -47,13 +49,18 @@ impl PidFile {
     }
 }
 
-/// The daemon that holds the file, if one does.
+/// The daemon that holds the file, if a living one does.
 pub(super) fn holder(path: &Path) -> Option<i32> {
     let mut file = open(path, false).ok()?;
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => read_pid(&mut file),
+        Err(TryLockError::WouldBlock) => read_pid(&mut file).filter(|pid| is_alive(*pid)),
         _ => None,
     }
+}
+
+/// A daemon that was killed just as it started a program leaves its locks to that one until its exec: its number says so.
+fn is_alive(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
 }
 
 fn open(path: &Path, write: bool) -> io::Result<File> {
@@ -90,7 +97,7 @@ fn lock(file: &mut File, path: &Path) -> Result<(), RuntimeDirError> {
 }
 
 fn held_by(file: &mut File, path: &Path) -> RuntimeDirError {
-    match read_pid(file) {
+    match read_pid(file).filter(|pid| is_alive(*pid)) {
         Some(pid) => RuntimeDirError::AlreadyRunning { pid, dir: path.parent().unwrap_or(path).to_owned() },
         None => RuntimeDirError::Locked { path: path.to_owned() },
     }

@@ -51,6 +51,19 @@ pub(super) fn bind_private(path: &Path) -> Result<(UnixListener, BoundSocket), R
     Ok((listener, BoundSocket { path: path.to_owned(), id }))
 }
 
+/// Removes what a daemon left that died between bind and rename. Only the daemon that holds the directory does that.
+pub(super) fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.as_bytes().strip_prefix(b".").filter(|pid| !pid.is_empty());
+        let is_private = pid.is_some_and(|pid| pid.iter().all(u8::is_ascii_digit));
+        if is_private && entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn bind(private: &Path, path: &Path) -> io::Result<(UnixListener, FileId)> {
     // A daemon with our pid may have died between bind and rename.
     let _ = fs::remove_file(private);

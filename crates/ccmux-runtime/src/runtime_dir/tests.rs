@@ -1,9 +1,10 @@
 //! Real directories, locks and sockets in temporary places.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
 
 use nix::unistd::{Gid, Uid, chown};
 use tempfile::TempDir;
@@ -123,6 +124,31 @@ fn a_second_daemon_is_told_who_runs_and_disturbs_nothing() {
     assert_eq!(first.restore().unwrap(), Restored::Intact);
     drop(first);
     RuntimeDir::claim(&path).expect("free again");
+}
+
+/// Chaos found it: after 40 of 17,000 kills the next daemon said that one runs.
+#[test]
+fn locks_that_outlive_their_daemon_in_a_program_that_it_was_starting_are_waited_for() {
+    let (_keep, path) = place();
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    fs::write(path.join(PID_FILE), "4194303\n").unwrap();
+    let (dir, pid_file) = (File::open(&path).unwrap(), File::open(path.join(PID_FILE)).unwrap());
+    dir.try_lock().unwrap();
+    pid_file.try_lock().unwrap();
+    let mut program = Command::new("sleep").arg("0.3").stdin(dir).stdout(pid_file).spawn().unwrap();
+    RuntimeDir::claim(&path).expect("nobody runs");
+    assert!(program.wait().unwrap().success());
+}
+
+#[test]
+fn a_socket_that_a_daemon_was_making_when_it_died_is_removed_by_the_next_one() {
+    let (_keep, path) = place();
+    drop(RuntimeDir::claim(&path).unwrap());
+    drop(UnixListener::bind(path.join(".4711")).unwrap());
+    fs::write(path.join(".4712"), "no socket").unwrap();
+    let _dir = RuntimeDir::claim(&path).unwrap();
+    assert!(!path.join(".4711").exists() && path.join(".4712").exists());
 }
 
 #[test]

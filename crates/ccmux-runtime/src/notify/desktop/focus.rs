@@ -137,6 +137,25 @@ async fn raise(Window { id, display }: &Window) -> Result<&'static str, String> 
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn sessions_of_containers_and_senders_are_seen_in_the_windows_they_came_from() {
+        let focus = Focus::default();
+        let window = WindowId::try_from("77".to_owned()).ok();
+        focus.spots.put(&SessionId::new("c-k3f9"), Spot { pane: None, window });
+        let cases = [
+            ("c-k3f9", Some("77")),
+            ("c-k3f9-0b1c", Some("77")),
+            ("c-k3", None),
+            ("w-41943043", Some("41943043")),
+            ("w-x", None),
+            ("tcp", None),
+        ];
+        for (session, expected) in cases {
+            let found = focus.find_window(session).await.unwrap();
+            assert_eq!(found.as_ref().map(|window| window.id.as_str()), expected, "{session}");
+        }
+    }
+
     #[test]
     fn a_window_and_its_display_are_read_from_an_environment() {
         let found = window_in(b"A=1\0WINDOWID=4194306\0DISPLAY=:7\0XAUTHORITY=/x\0HOME=/r\0").unwrap();

@@ -124,7 +124,8 @@ pub struct TurnRequest {
 }
 
 impl TurnRequest {
-    /// With the usual limits: 2 s for a late line.
+    /// With the usual limits: 2 s for a late line. What no hook speaks of is over after a second of quiet: as late a last line
+    /// may be (field fault 21).
     pub fn new(prompt: Option<PromptId>, last_message: Option<String>) -> Self {
         Self {
             prompt,
@@ -135,7 +136,7 @@ impl TurnRequest {
             until: None,
             running: None,
             wait: Duration::from_secs(2),
-            quiet: Duration::from_millis(300),
+            quiet: Duration::from_secs(1),
             catch_up: Duration::from_secs(20),
         }
     }

@@ -1,12 +1,14 @@
 //! `ccmux permission`, `ccmux answer CODE`, `ccmux interrupt`: what Claude asks, answered from here; and stopping its turn.
 
+pub mod arguments;
+
 use std::io::{self, Write};
 use std::path::Path;
 
 use ccmux_wire::afar::{Code, OpenAsk, PermissionRequest, Reply};
 use ccmux_wire::control::Request;
 
-use crate::arguments::{PermissionOptions, PermissionVerb};
+use self::arguments::{PermissionOptions, PermissionVerb};
 use crate::client::{Answer, Client};
 use crate::failure::Failure;
 use crate::paper::{ago, harmless, span};
