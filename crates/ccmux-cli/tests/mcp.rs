@@ -79,9 +79,12 @@ impl Bridge {
         self.said.recv_timeout(LIMIT).expect("the bridge says something")
     }
 
-    /// The text of the call's result, and whether it is an error.
+    /// The text of the call's result, and whether it is an error. News of channels may come before it at any time.
     fn result(&mut self, id: u32) -> (String, bool) {
-        let answer = self.next();
+        let mut answer = self.next();
+        while answer["method"] == "notifications/tools/list_changed" {
+            answer = self.next();
+        }
         assert_eq!(answer["id"], id, "{answer}");
         let result = &answer["result"];
         (result["content"][0]["text"].as_str().unwrap().to_owned(), result["isError"] == true)
