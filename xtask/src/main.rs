@@ -4,10 +4,10 @@
 //! |---|---|
 //! | [`check`] | what CI runs: format, lints, tidy, tests |
 //! | [`check_macos`] | the workspace's types on macOS, from Debian |
-//! | [`test`] | all tests, the end-to-end ones last |
+//! | [`mod@test`] | all tests, the end-to-end ones last |
 //! | [`tidy`] | what the compiler can't check: layers, docs, words |
 //! | [`demo`] | one message through ccmux, before your eyes |
-//! | [`bench`] | what ccmux takes, beside what others take |
+//! | [`mod@bench`] | what ccmux takes, beside what others take |
 //! | [`chaos`] | the proof of delivery, under violence |
 //! | [`dist`] | archives, packages, sums, and whether they are whole |
 //! | [`replay`] | a timeline against the policy |

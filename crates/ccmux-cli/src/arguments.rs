@@ -70,7 +70,7 @@ pub enum Command {
     Mute(MuteOptions),
     /// Show what Claude asks at its terminal and can be answered from here; allow or deny it
     ///
-    /// Only where [permission] channel is set: without it Claude's dialog waits for the terminal alone. The first answer counts,
+    /// Only where permission.channel is set: without it Claude's dialog waits for the terminal alone. The first answer counts,
     /// wherever it comes from; exit code 4 where it is too late.
     Permission(PermissionOptions),
     /// Stop the running turn, as Esc does; refused (4) while none runs, in a dialog, and over somebody's draft

@@ -15,7 +15,7 @@
 //! | [`paper`] | what output for people looks like: colour, times, harmless text |
 //! | [`notes`] | what agents of one repository leave for each other: notes, questions |
 //! | [`adapter`] | programs of their own that put messages on a channel: by the clock, over HTTP |
-//! | [`run`] | an agent's session in a container |
+//! | [`mod@run`] | an agent's session in a container |
 //! | [`tcp`] | three lines to a daemon elsewhere |
 //! | the others | one command each |
 

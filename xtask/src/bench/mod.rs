@@ -9,7 +9,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`figure`] | one figure, its ratio, its goal |
-//! | [`measure`] | taking turns, medians, the processor's share |
+//! | [`mod@measure`] | taking turns, medians, the processor's share |
 //! | [`baselines`] | what ccmux is measured beside |
 //! | [`ear`] | stands in for the daemon |
 //! | [`hook`], [`typing`], [`intake`], [`broadcast`], [`restart`], [`idle`], [`turns`], [`sessions`], [`notices`] | rows |

@@ -2,7 +2,7 @@
 //!
 //! With a holder the FIFO is open for as long as the storm lasts, as it is under systemd (FD store): a line whose write
 //! returned is somewhere, whatever dies. Without one each message is written as `echo >` does: bytes that are in the
-//! pipe when the daemon dies are gone with it, which is documented; they are counted ([`Pipes::drain`]).
+//! pipe when the daemon dies are gone with it, which is documented; they are counted (`Pipes::drain`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};

@@ -8,7 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`arguments`] | what can be said on the command line |
-//! | [`plan`] | what is mounted and passed: the engine's command line, a pure function |
+//! | [`mod@plan`] | what is mounted and passed: the engine's command line, a pure function |
 //! | [`image`] | the image of our own, built at the first run |
 //! | [`files`] | what Claude is told in there: hooks and tools; where its configuration is kept |
 //! | [`engine`] | runs the engine, passes signals and the exit code on |

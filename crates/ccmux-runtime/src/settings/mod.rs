@@ -9,7 +9,7 @@
 //! | [`permission`] | `[permission]`: answers from afar |
 //! | [`services`] | `[routes.NAME]` of services with a form of their own |
 //! | [`tcp`] | `[tcp]`: where older senders reach the daemon |
-//! | [`load`] | reads and layers the sources, names what is wrong |
+//! | [`mod@load`] | reads and layers the sources, names what is wrong |
 //!
 //! Durations are whole or broken seconds, sizes are bytes. Paths may begin with `~/`. This module opens nothing but the
 //! settings files.

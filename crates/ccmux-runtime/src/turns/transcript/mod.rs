@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`open`] | opens what can be a transcript, refuses everything else |
 //! | [`lines`] | whole lines of a growing file, bounded |
-//! | [`line`] | one line → what it says |
+//! | [`mod@line`] | one line → what it says |
 //! | [`scan`] | lines → a turn |
 //! | [`history`] | which lines are old, although nobody read them |
 //! | [`read`] | the above together: from a cursor, with patience for a late last line |
