@@ -186,7 +186,7 @@ fn e4_the_token_is_in_no_log_no_argument_and_no_environment() {
         assert!(!process.environment.contains(&token), "environment of {}", process.program);
         assert!(!process.arguments.contains(&session), "argument of {}", process.program);
         // The agent, and what it starts: its hooks, and the bridge of its tools.
-        let may_know = ["ccmux-demo-agent", "ccmux-hook", "ccmux", "sh"]
+        let may_know = ["ccmux-demo-agent", "ccmux-hook", "ccmux", "sh", "env", "cat"]
             .iter()
             .any(|name| process.program.ends_with(&format!("/{name}")));
         assert!(may_know || !process.environment.contains(&session), "environment of {}", process.program);

@@ -172,7 +172,7 @@ fn a_hook_from_inside_is_the_containers_and_never_the_owned_sessions() {
     assert_eq!(house.status().session.unwrap().as_str(), own);
     fs::write(house.proj().join("end"), "").unwrap();
     end(inside);
-    house.wait_until("its session to be over", || !house.ccmux_ok(&["attention"]).contains("c-"));
+    house.wait_until("its session to be over", || !house.ccmux_ok(&["attention"]).contains(session));
 }
 
 #[test]
