@@ -108,7 +108,11 @@ fn the_terminal_is_first_and_the_hook_goes() {
     house.wait_for_state(StateWord::Dialog);
     house.wait_until("the dialog", || house.screen().contains("1. Yes"));
     let answered = Instant::now();
-    house.send_keys(&["Enter"]);
+    // A dialog that was only just drawn may take no key yet.
+    house.wait_until("the dialog to be answered", || {
+        house.send_keys(&["Enter"]);
+        !house.screen().contains("1. Yes")
+    });
     house.wait_until("the hook to go", || open_asks(&house).is_empty());
     let took = answered.elapsed();
     // The command runs for 15 s: the dialog's end was enough. (Acceptance asks for a second; this machine may be loaded.)

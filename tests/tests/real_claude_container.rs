@@ -38,5 +38,7 @@ fn the_real_claude_in_a_container_is_heard_and_answers_on_channels() {
     });
     assert!(told["kind"] == "reply" && told["session"].as_str().unwrap().starts_with("c-"), "{told}");
     assert_eq!(house.status().session.unwrap(), own);
-    house.wait_until("its session to be over", || !house.ccmux_ok(&["attention"]).contains("c-"));
+    house.wait_until("its session to be over", || {
+        !house.ccmux_ok(&["attention"]).contains(told["session"].as_str().unwrap_or("c-"))
+    });
 }
