@@ -6,6 +6,7 @@
 //! ccmux permission, ccmux answer ──────────┼─► Answers::answer ─► policy's Afar ┘
 //! a route with buttons ────────────────────┘
 //! state file, screen, hooks ─► Answers::event, Answers::hook ─► released: the dialog is gone
+//! answered, or gone ─► the attendant: it waits no more, and is not told again
 //! ```
 //!
 //! | module | what it holds |
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use ccmux_policy::attention::afar::line::{self, Reply as Line};
 use ccmux_policy::attention::afar::{Afar, AfarRules, Decision, End, Verdict};
+use ccmux_policy::attention::{Selection, Source};
 use ccmux_policy::{Event, UnixMs};
 use ccmux_wire::afar::{Code, OpenAsk, Reply};
 use ccmux_wire::channel::ChannelName;
@@ -37,6 +39,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use crate::attention::{Ears, Heard};
 use crate::clock::Clock;
 use crate::inbox::{AnswersLeft, Inbox};
 use crate::outlet::{OutletError, Outlets};
@@ -102,6 +105,7 @@ struct Inner {
     clock: Clock,
     inbox: Inbox,
     outlets: Outlets,
+    ears: Ears,
 }
 
 /// Whoever answers for somebody far away holds one. Clones are the same.
@@ -113,12 +117,12 @@ impl Answers {
     pub fn new(
         settings: PermissionSettings,
         left: &AnswersLeft,
-        (inbox, outlets): (Inbox, Outlets),
+        (inbox, outlets, ears): (Inbox, Outlets, Ears),
         clock: Clock,
     ) -> Self {
         let policy = Afar::new(rules_of(&settings), left.codes.clone(), clock.now());
         let state = Mutex::new(State { policy, open: BTreeMap::new(), settings });
-        Self(Arc::new(Inner { state, changed: Notify::new(), clock, inbox, outlets }))
+        Self(Arc::new(Inner { state, changed: Notify::new(), clock, inbox, outlets, ears }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -170,6 +174,7 @@ impl Answers {
         if let Some(open) = state.open.remove(code) {
             tracing::info!(event = "permission.answered", session = %open.ask.session, tool = %open.ask.tool, word);
             open.outcome.send_replace(Outcome::Print(open.ask.printed(&decision)));
+            self.no_more(&open.ask);
         }
         drop(state);
         self.note_closed(vec![code.clone()], now.wall);
@@ -295,6 +300,13 @@ impl Answers {
         }
     }
 
+    /// Nobody waits there any more: no further notice of it. (What expired still waits at the terminal.)
+    fn no_more(&self, ask: &Ask) {
+        let (session, subject) = (ask.session.clone(), Some(ask.subject.clone()));
+        let which = Selection { source: Source::Claude, session, kind: Some(ask.attention_kind()), subject };
+        self.0.ears.tell(Heard::Over(vec![which]));
+    }
+
     /// The hooks go in silence.
     fn release(&self, codes: Vec<Code>, end: End) {
         if codes.is_empty() {
@@ -304,6 +316,9 @@ impl Answers {
         for open in codes.iter().filter_map(|code| state.open.remove(code)) {
             tracing::info!(event = "permission.closed", session = %open.ask.session, tool = %open.ask.tool, ?end);
             open.outcome.send_replace(Outcome::Go);
+            if end == End::AtTerminal {
+                self.no_more(&open.ask);
+            }
         }
         drop(state);
         self.note_closed(codes, self.0.clock.now().wall);
