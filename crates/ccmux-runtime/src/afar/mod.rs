@@ -55,6 +55,9 @@ const TOLD_AGAIN: Duration = Duration::from_secs(5);
 /// So many asks can be open at once; further ones are left to the terminal.
 const MOST_OPEN: usize = 64;
 
+/// What is said of an answer where another dialog was open at the same time: a human may have been first, unseen.
+const PASSED_ON: &str = "passed on to Claude; another dialog was open: look at the terminal";
+
 /// Why an answer decided nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnswered {
@@ -129,7 +132,7 @@ impl Answers {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers an open ask, and says in a word what was done. The first answer wins: for whatever comes by several ways (a
+    /// Answers an open ask, and says what was done: in a word, if that is certain. The first answer wins: for whatever comes by several ways (a
     /// channel, the client, a button) this is the one place. `code` is what people typed, in any case; `reply` need not be
     /// cleaned. `by`: [`By::Trusted`] where the way itself proves who answers, else [`By::Sender`], which is checked against
     /// `permission.allowed`.
@@ -171,6 +174,7 @@ impl Answers {
             Verdict::Unknown => return Err(NotAnswered::Unknown(code.to_string())),
         };
         let word = word_of(&decision);
+        let told = if state.policy.is_certain(code) { word } else { PASSED_ON };
         if let Some(open) = state.open.remove(code) {
             tracing::info!(event = "permission.answered", session = %open.ask.session, tool = %open.ask.tool, word);
             open.outcome.send_replace(Outcome::Print(open.ask.printed(&decision)));
@@ -178,7 +182,7 @@ impl Answers {
         }
         drop(state);
         self.note_closed(vec![code.clone()], now.wall);
-        Ok(word)
+        Ok(told)
     }
 
     /// What can be answered now, oldest first.
@@ -196,6 +200,11 @@ impl Answers {
         let mut asks: Vec<OpenAsk> = asks.collect();
         asks.sort_by_key(|ask| ask.since_ms);
         asks
+    }
+
+    /// Whether a channel is set: without one nothing can be answered from afar.
+    pub fn are_told(&self) -> bool {
+        !self.state().settings.channel.is_empty()
     }
 
     /// The code of an attention item (its key's session and subject), while it can be answered: for notices with buttons.

@@ -111,7 +111,8 @@ async fn hooks_that_ask_the_same_get_the_same_answer_and_later_answers_are_told_
     let code = first.code.clone();
     assert_eq!(
         desk.answers.answer(&code.as_str().to_uppercase(), &Reply::Allow, By::Trusted).await,
-        Ok("allowed")
+        Ok(PASSED_ON),
+        "which one is answered at the terminal, nobody tells"
     );
     let printed = outcome(&mut first).await.unwrap();
     assert_eq!(printed["hookSpecificOutput"]["decision"], json!({"behavior": "allow"}));
@@ -227,4 +228,15 @@ async fn what_was_answered_is_told_no_more_and_what_expired_still_waits() {
     let mut waiting = desk.ask("cp").unwrap();
     assert_eq!(outcome(&mut waiting).await, None);
     assert_eq!(over(&mut desk), [], "it waits at the terminal");
+}
+
+#[tokio::test]
+async fn without_a_channel_the_list_says_so() {
+    let list = ccmux_wire::afar::PermissionRequest::List;
+    let off = desk(|settings| settings.channel = String::new()).await;
+    let reply = crate::control::permission::answer(&off.answers, list.clone()).await;
+    assert_eq!(reply.asks, Some(Vec::new()));
+    assert!(reply.done.unwrap().starts_with("permission.channel is empty"));
+    let on = desk(|_| {}).await;
+    assert_eq!(crate::control::permission::answer(&on.answers, list).await.done, None);
 }
