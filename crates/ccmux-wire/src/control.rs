@@ -171,7 +171,7 @@ pub struct Reply {
     /// For `permission`: what can be answered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub asks: Option<Vec<OpenAsk>>,
-    /// For `permission` and `interrupt`: what was done, in a sentence.
+    /// For `permission` and `interrupt`: what was done, in a sentence; with `asks`: why there can be none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub done: Option<String>,
     /// For `container` and `guest`.

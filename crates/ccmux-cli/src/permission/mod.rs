@@ -53,12 +53,18 @@ fn list(dir: &Path, json: bool) -> Result<(), Failure> {
     }
     let asks = answer.reply.asks.unwrap_or_default();
     if asks.is_empty() {
-        writeln!(out, "nothing can be answered from here")?;
+        writeln!(out, "{}", nothing(answer.reply.done.as_deref()))?;
     }
     for ask in &asks {
         writeln!(out, "{}", shown(ask))?;
     }
     Ok(())
+}
+
+/// With why, if the daemon says that.
+fn nothing(why: Option<&str>) -> String {
+    let why = why.map(|why| format!(": {}", harmless(why)));
+    format!("nothing can be answered from here{}", why.unwrap_or_default())
 }
 
 fn shown(ask: &OpenAsk) -> String {
@@ -71,6 +77,13 @@ fn shown(ask: &OpenAsk) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_list_says_why_if_that_is_known() {
+        assert_eq!(nothing(None), "nothing can be answered from here");
+        let why = nothing(Some("permission.channel is empty"));
+        assert_eq!(why, "nothing can be answered from here: permission.channel is empty");
+    }
 
     #[test]
     fn an_ask_is_shown_with_its_code_and_no_control_characters() {

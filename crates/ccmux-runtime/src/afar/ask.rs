@@ -12,6 +12,7 @@
 
 use std::fmt::Write;
 
+use ccmux_policy::attention::Kind;
 use ccmux_policy::attention::afar::line::Choice;
 use ccmux_policy::attention::afar::{Decision, QuestionShape, Shape};
 use ccmux_wire::afar::Code;
@@ -86,7 +87,12 @@ impl Ask {
 
     /// Permission or question, in a word.
     pub fn kind(&self) -> &'static str {
-        if self.questions.is_empty() { "permission" } else { "question" }
+        self.attention_kind().word()
+    }
+
+    /// The same as the kind of an attention item.
+    pub fn attention_kind(&self) -> Kind {
+        if self.questions.is_empty() { Kind::Permission } else { Kind::Question }
     }
 
     /// The message to the channel.

@@ -6,6 +6,7 @@
 //! ccmux permission, ccmux answer ──────────┼─► Answers::answer ─► policy's Afar ┘
 //! a route with buttons ────────────────────┘
 //! state file, screen, hooks ─► Answers::event, Answers::hook ─► released: the dialog is gone
+//! answered, or gone ─► the attendant: it waits no more, and is not told again
 //! ```
 //!
 //! | module | what it holds |
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use ccmux_policy::attention::afar::line::{self, Reply as Line};
 use ccmux_policy::attention::afar::{Afar, AfarRules, Decision, End, Verdict};
+use ccmux_policy::attention::{Selection, Source};
 use ccmux_policy::{Event, UnixMs};
 use ccmux_wire::afar::{Code, OpenAsk, Reply};
 use ccmux_wire::channel::ChannelName;
@@ -37,6 +39,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use crate::attention::{Ears, Heard};
 use crate::clock::Clock;
 use crate::inbox::{AnswersLeft, Inbox};
 use crate::outlet::{OutletError, Outlets};
@@ -51,6 +54,9 @@ pub use keeper::Keeper;
 const TOLD_AGAIN: Duration = Duration::from_secs(5);
 /// So many asks can be open at once; further ones are left to the terminal.
 const MOST_OPEN: usize = 64;
+
+/// What is said of an answer where another dialog was open at the same time: a human may have been first, unseen.
+const PASSED_ON: &str = "passed on to Claude; another dialog was open: look at the terminal";
 
 /// Why an answer decided nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +108,7 @@ struct Inner {
     clock: Clock,
     inbox: Inbox,
     outlets: Outlets,
+    ears: Ears,
 }
 
 /// Whoever answers for somebody far away holds one. Clones are the same.
@@ -113,19 +120,19 @@ impl Answers {
     pub fn new(
         settings: PermissionSettings,
         left: &AnswersLeft,
-        (inbox, outlets): (Inbox, Outlets),
+        (inbox, outlets, ears): (Inbox, Outlets, Ears),
         clock: Clock,
     ) -> Self {
         let policy = Afar::new(rules_of(&settings), left.codes.clone(), clock.now());
         let state = Mutex::new(State { policy, open: BTreeMap::new(), settings });
-        Self(Arc::new(Inner { state, changed: Notify::new(), clock, inbox, outlets }))
+        Self(Arc::new(Inner { state, changed: Notify::new(), clock, inbox, outlets, ears }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers an open ask, and says in a word what was done. The first answer wins: for whatever comes by several ways (a
+    /// Answers an open ask, and says what was done: in a word, if that is certain. The first answer wins: for whatever comes by several ways (a
     /// channel, the client, a button) this is the one place. `code` is what people typed, in any case; `reply` need not be
     /// cleaned. `by`: [`By::Trusted`] where the way itself proves who answers, else [`By::Sender`], which is checked against
     /// `permission.allowed`.
@@ -167,13 +174,15 @@ impl Answers {
             Verdict::Unknown => return Err(NotAnswered::Unknown(code.to_string())),
         };
         let word = word_of(&decision);
+        let told = if state.policy.is_certain(code) { word } else { PASSED_ON };
         if let Some(open) = state.open.remove(code) {
             tracing::info!(event = "permission.answered", session = %open.ask.session, tool = %open.ask.tool, word);
             open.outcome.send_replace(Outcome::Print(open.ask.printed(&decision)));
+            self.no_more(&open.ask);
         }
         drop(state);
         self.note_closed(vec![code.clone()], now.wall);
-        Ok(word)
+        Ok(told)
     }
 
     /// What can be answered now, oldest first.
@@ -191,6 +200,11 @@ impl Answers {
         let mut asks: Vec<OpenAsk> = asks.collect();
         asks.sort_by_key(|ask| ask.since_ms);
         asks
+    }
+
+    /// Whether a channel is set: without one nothing can be answered from afar.
+    pub fn are_told(&self) -> bool {
+        !self.state().settings.channel.is_empty()
     }
 
     /// The code of an attention item (its key's session and subject), while it can be answered: for notices with buttons.
@@ -295,6 +309,13 @@ impl Answers {
         }
     }
 
+    /// Nobody waits there any more: no further notice of it. (What expired still waits at the terminal.)
+    fn no_more(&self, ask: &Ask) {
+        let (session, subject) = (ask.session.clone(), Some(ask.subject.clone()));
+        let which = Selection { source: Source::Claude, session, kind: Some(ask.attention_kind()), subject };
+        self.0.ears.tell(Heard::Over(vec![which]));
+    }
+
     /// The hooks go in silence.
     fn release(&self, codes: Vec<Code>, end: End) {
         if codes.is_empty() {
@@ -304,6 +325,9 @@ impl Answers {
         for open in codes.iter().filter_map(|code| state.open.remove(code)) {
             tracing::info!(event = "permission.closed", session = %open.ask.session, tool = %open.ask.tool, ?end);
             open.outcome.send_replace(Outcome::Go);
+            if end == End::AtTerminal {
+                self.no_more(&open.ask);
+            }
         }
         drop(state);
         self.note_closed(codes, self.0.clock.now().wall);

@@ -22,6 +22,7 @@ struct Desk {
     answers: Answers,
     inbox: Inbox,
     out: std::fs::File,
+    heard: mpsc::Receiver<Heard>,
     dir: tempfile::TempDir,
     shutdown: CancellationToken,
 }
@@ -46,10 +47,11 @@ async fn desk(change: impl FnOnce(&mut PermissionSettings)) -> Desk {
     let mut settings = PermissionSettings { channel: "phone".into(), ..PermissionSettings::default() };
     change(&mut settings);
     let left = inbox.answers_left().await.unwrap();
-    let answers = Answers::new(settings, &left, (inbox.clone(), outlets), Clock::default());
+    let (ears, heard) = Ears::new();
+    let answers = Answers::new(settings, &left, (inbox.clone(), outlets, ears), Clock::default());
     let keeper = Keeper::new(answers.clone(), left, mpsc::channel(16).0, shutdown.clone()).await.unwrap();
     tokio::spawn(keeper.run());
-    Desk { answers, inbox, out, dir, shutdown }
+    Desk { answers, inbox, out, heard, dir, shutdown }
 }
 
 impl Drop for Desk {
@@ -109,7 +111,8 @@ async fn hooks_that_ask_the_same_get_the_same_answer_and_later_answers_are_told_
     let code = first.code.clone();
     assert_eq!(
         desk.answers.answer(&code.as_str().to_uppercase(), &Reply::Allow, By::Trusted).await,
-        Ok("allowed")
+        Ok(PASSED_ON),
+        "which one is answered at the terminal, nobody tells"
     );
     let printed = outcome(&mut first).await.unwrap();
     assert_eq!(printed["hookSpecificOutput"]["decision"], json!({"behavior": "allow"}));
@@ -192,4 +195,48 @@ async fn a_turns_end_time_and_the_agents_end_let_hooks_go() {
     let mut waiting = desk.ask("cp").unwrap();
     desk.answers.event(&Event::AgentMissing { session: None });
     assert_eq!(outcome(&mut waiting).await, None);
+}
+
+/// What the attendant was told to forget until now.
+fn over(desk: &mut Desk) -> Vec<Selection> {
+    let heard = std::iter::from_fn(|| desk.heard.try_recv().ok());
+    let over = heard.map(|heard| match heard {
+        Heard::Over(which) => which,
+        other => panic!("{other:?}"),
+    });
+    over.flatten().collect()
+}
+
+#[tokio::test]
+async fn what_was_answered_is_told_no_more_and_what_expired_still_waits() {
+    let mut desk = desk(|settings| settings.wait = 1.0).await;
+    let item = |subject: String| Selection {
+        source: Source::Claude,
+        session: SessionId::new("s"),
+        kind: Some(ccmux_policy::attention::Kind::Permission),
+        subject: Some(subject),
+    };
+    let subject = |command: &str| crate::attention::fact::subject_of(&permission(command).payload);
+    let _waiting = desk.ask("ls").unwrap();
+    let code = desk.code();
+    assert_eq!(over(&mut desk), []);
+    desk.answers.answer(code.as_str(), &Reply::Allow, By::Trusted).await.unwrap();
+    assert_eq!(over(&mut desk), [item(subject("ls"))]);
+    let _waiting = desk.ask("rm").unwrap();
+    desk.answers.hook(&HookFrame { event: "Stop".into(), ..permission("rm") }, &SessionId::new("s"));
+    assert_eq!(over(&mut desk), [item(subject("rm"))], "it was answered at the terminal");
+    let mut waiting = desk.ask("cp").unwrap();
+    assert_eq!(outcome(&mut waiting).await, None);
+    assert_eq!(over(&mut desk), [], "it waits at the terminal");
+}
+
+#[tokio::test]
+async fn without_a_channel_the_list_says_so() {
+    let list = ccmux_wire::afar::PermissionRequest::List;
+    let off = desk(|settings| settings.channel = String::new()).await;
+    let reply = crate::control::permission::answer(&off.answers, list.clone()).await;
+    assert_eq!(reply.asks, Some(Vec::new()));
+    assert!(reply.done.unwrap().starts_with("permission.channel is empty"));
+    let on = desk(|_| {}).await;
+    assert_eq!(crate::control::permission::answer(&on.answers, list).await.done, None);
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ccmux_policy::PolicyStatus;
 use ccmux_policy::attention::opencode::Origin;
 use ccmux_wire::status::{ChannelStatus, TmuxStatus};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +18,7 @@ use crate::afar::{Answers, By, Keeper, NotAnswered};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
 use crate::attention::opencode::stream::Stream;
-use crate::attention::{Attendant, Ears};
+use crate::attention::{Attendant, Ears, Heard};
 use crate::containers::ContainerDesk;
 use crate::control::Desk;
 use crate::control::attention::{AttentionDesk, MAX_OPENCODES};
@@ -73,13 +73,13 @@ pub(super) fn outlets(
 pub(super) async fn start_afar(
     house: &House,
     tasks: &TaskTracker,
-    outlets: Outlets,
+    (outlets, ears): (Outlets, Ears),
     shutdown: &CancellationToken,
 ) -> Result<Answers, DaemonError> {
     let inbox = house.inbox.inbox.clone();
     let left = inbox.answers_left().await?;
     let settings = house.setting.settings.permission.clone();
-    let answers = Answers::new(settings, &left, (inbox, outlets), house.clock.clone());
+    let answers = Answers::new(settings, &left, (inbox, outlets, ears), house.clock.clone());
     let keeper = Keeper::new(answers.clone(), left, house.events.clone(), shutdown.clone()).await?;
     tasks.spawn(keeper.run());
     Ok(answers)
@@ -91,6 +91,7 @@ pub(super) fn start_attendant(
     tasks: &TaskTracker,
     agent: watch::Receiver<Option<AgentNow>>,
     (outlets, afar): (Outlets, Answers),
+    (ears, heard): (Ears, mpsc::Receiver<Heard>),
     shutdown: &CancellationToken,
 ) -> AttentionDesk {
     let settings = &house.setting.settings;
@@ -120,7 +121,6 @@ pub(super) fn start_attendant(
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
     };
-    let (ears, heard) = Ears::new();
     let attendant = Attendant::new(setting, ears.clone(), heard);
     let changed = attendant.changes();
     tasks.spawn(attendant.run());

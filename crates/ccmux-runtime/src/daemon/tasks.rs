@@ -18,6 +18,7 @@ use super::sink::InboxSink;
 use super::sockets::start_sockets;
 use crate::afar::Answers;
 use crate::agent::record::AgentRecord;
+use crate::attention::Ears;
 use crate::containers::ContainerDesk;
 use crate::control::interrupt::{InterruptDesk, Interrupts};
 use crate::control::live::{Live, Rooms};
@@ -93,7 +94,8 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let board = registry.board();
     let outlets = outlets(house, board.subscribe(), shutdown);
     // Before the first line comes in: it may be an answer.
-    let afar = start_afar(house, &tasks, outlets.clone(), shutdown).await?;
+    let (ears, heard) = Ears::new();
+    let afar = start_afar(house, &tasks, (outlets.clone(), ears.clone()), shutdown).await?;
     start_intake(house, &tasks, registry, shutdown);
     let stopping = outlets.clone();
     tasks.spawn(async move { stopping.stopped().await });
@@ -104,8 +106,9 @@ pub async fn start(house: &mut House, shutdown: &CancellationToken) -> Result<Ru
     let tools = Tools { outlets: outlets.clone(), tells_news: false };
     house.live = Some(live(house, &tools, afar.clone(), start_keeper(house, &tasks, shutdown)));
     start_status(house, &tasks, policy_status.clone(), shutdown);
-    let attention = start_attendant(house, &tasks, agent_now.clone(), (outlets, afar.clone()), shutdown);
-    let ears = attention.ears.clone();
+    let answered = (outlets, afar.clone());
+    let hears = (ears.clone(), heard);
+    let attention = start_attendant(house, &tasks, agent_now.clone(), answered, hears, shutdown);
     let views = Views { policy: policy_status, agent: agent_now, board, recorder: recorder.clone() };
     let (containers, asked) = ContainerDesk::new();
     let people = People { attention, afar: afar.clone(), interrupt, containers: containers.clone() };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! server ─► GET reply topic, since=… ─► thread ─► lines ─► Reply ─► whoever answers
-//!             └ broken: again after 1, 2, 4 … 60 s, from the last id on
+//!             └ broken: again after 1, 2, 4 … 60 s, from the last id on; after 1 s if it brought something new
 //! ```
 //!
 //! One thread a route, and none without a topic for answers: a read that waits for days costs nothing. Whoever knows the
@@ -134,9 +134,10 @@ impl Follower {
     fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         loop {
+            let began = Instant::now();
             match self.listen() {
-                Ok(true) => pause = FIRST_PAUSE,
-                Ok(false) => {}
+                Ok(is_new) if is_new || began.elapsed() >= LONGEST_PAUSE => pause = FIRST_PAUSE,
+                Ok(_nothing_new) => {}
                 Err(error) => self.broken(&error),
             }
             if self.said.is_closed() || self.ends.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
@@ -154,7 +155,7 @@ impl Follower {
         }
     }
 
-    /// Until the stream ends; whether anything came.
+    /// Until the stream ends; whether anything new came.
     fn listen(&mut self) -> Result<bool, PostError> {
         let url = format!("{}/json?since={}", self.ntfy.reply_url()?, self.since());
         let agent = agent(&url, |config| {
@@ -178,43 +179,49 @@ impl Follower {
         self.seen.back().cloned().unwrap_or_else(|| self.began_s.to_string())
     }
 
-    /// What can't be read ends the stream, and is asked for again.
+    /// What can't be read is skipped to the line's end: were the stream ended there, the same would come again for ever.
     fn read(&mut self, stream: impl Read) -> bool {
-        let (mut stream, mut any) = (BufReader::new(stream), false);
-        let mut line = Vec::new();
+        let (mut stream, mut any_new) = (BufReader::new(stream), false);
+        let (mut line, mut is_rest) = (Vec::new(), false);
         loop {
             line.clear();
             let read = (&mut stream).take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
-            if !read.is_ok_and(|count| count > 0) || line.last() != Some(&b'\n') || self.said.is_closed() {
-                return any;
+            if !read.is_ok_and(|count| count > 0) || self.said.is_closed() {
+                return any_new;
             }
-            if let Ok(line) = serde_json::from_slice::<Line>(&line) {
-                any = true;
-                self.hear(line);
+            let ends = line.last() == Some(&b'\n');
+            if ends
+                && !is_rest
+                && let Ok(line) = serde_json::from_slice::<Line>(&line)
+            {
+                any_new |= self.hear(line);
             }
+            is_rest = !ends;
         }
     }
 
-    fn hear(&mut self, line: Line) {
+    /// Whether it is a message that did not come before.
+    fn hear(&mut self, line: Line) -> bool {
         if std::mem::take(&mut self.is_broken) {
             tracing::info!(event = "replies.followed", route = self.route);
         }
         let is_id = (1..=64).contains(&line.id.len()) && line.id.chars().all(|c| c.is_ascii_alphanumeric());
         if line.event != "message" || !is_id || self.seen.contains(&line.id) {
-            return;
+            return false;
         }
         self.seen.push_back(line.id);
         if self.seen.len() > MAX_SEEN {
             self.seen.pop_front();
         }
         if line.time < self.began_s || !self.is_patient() {
-            return;
+            return true;
         }
         let text: String = line.message.chars().filter(|c| !c.is_control()).take(MAX_TEXT_CHARS).collect();
         let reply = Reply { route: self.route.clone(), text };
         if self.said.try_send(reply).is_err() {
             tracing::warn!(event = "replies.dropped", route = self.route);
         }
+        true
     }
 
     /// No more than so many a minute.

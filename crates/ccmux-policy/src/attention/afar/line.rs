@@ -76,10 +76,10 @@ pub fn parse(line: &str) -> Option<Said<'_>> {
     Some(Said { code, reply })
 }
 
-/// The first word, and what follows it.
+/// The first word, and what follows it. Telephones put a full stop at the end by themselves.
 fn word(text: &str) -> (&str, &str) {
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    (first, rest.trim())
+    (first.trim_end_matches(['.', ',', '!']), rest.trim())
 }
 
 /// What an answer means where that is asked.
@@ -171,6 +171,10 @@ mod tests {
             ("bcdfg 2", Reply::Text("2")),
             ("Bcdfg a third way\nof two lines", Reply::Text("a third way\nof two lines")),
             ("bcdfg", Reply::Text("")),
+            ("Y Bcdfg.", Reply::Allow),
+            ("Yes, bcdfg!", Reply::Allow),
+            ("n bcdfg. Not now.", Reply::Deny(Some("Not now."))),
+            ("bcdfg, 2", Reply::Text("2")),
         ] {
             assert_eq!(said(line), Some((code.clone(), reply)), "{line}");
         }
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_an_ordinary_line() {
-        for line in ["", "y", "yes please", "y hello", "n bcdfgh", "well bcdfg 2", "bcdfg, 2", "hello bcdfg"]
+        for line in ["", "y", "yes please", "y hello", "n bcdfgh", "well bcdfg 2", ".bcdfg 2", "hello bcdfg"]
         {
             assert_eq!(said(line), None, "{line}");
         }

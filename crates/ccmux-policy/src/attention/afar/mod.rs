@@ -133,6 +133,8 @@ struct Ask {
     subject: String,
     shape: Shape,
     standing: Standing,
+    /// Another one of the session was open at the same time.
+    beside: bool,
 }
 
 /// Knows every code of the last day.
@@ -152,6 +154,7 @@ impl Afar {
             subject: String::new(),
             shape: Shape::Permission,
             standing: Standing::Closed { end: End::Left, at: at.unwrap_or(now.wall) },
+            beside: false,
         };
         let asks = known.into_iter().map(|(code, at)| (code, closed(at))).collect();
         Self { rules, asks, ..Self::default() }
@@ -191,8 +194,24 @@ impl Afar {
         let shown = matches!(self.file, FileState::Waiting(_));
         let until = now.mono + self.rules.wait_ms;
         let standing = Standing::Open { since: now.mono, until, shown };
-        self.asks.insert(code, Ask { session, subject, shape, standing });
+        let beside = self.stand_beside(&session);
+        self.asks.insert(code, Ask { session, subject, shape, standing, beside });
         true
+    }
+
+    fn stand_beside(&mut self, session: &SessionId) -> bool {
+        let mut any = false;
+        for ask in self.asks.values_mut().filter(|ask| ask.session == *session) {
+            if matches!(ask.standing, Standing::Open { .. }) {
+                (ask.beside, any) = (true, true);
+            }
+        }
+        any
+    }
+
+    /// Whether an answer surely was the first one. Which of several dialogs was answered at the terminal, nobody tells.
+    pub fn is_certain(&self, code: &Code) -> bool {
+        self.asks.get(code).is_none_or(|ask| !ask.beside)
     }
 
     /// Whether such a code was issued within a day: a line that begins with it is an answer, and no message.

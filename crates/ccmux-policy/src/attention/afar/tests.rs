@@ -176,3 +176,18 @@ fn hooks_that_are_gone_and_an_agent_that_is_gone_close() {
     );
     assert_eq!(allow(&mut afar, "ccccc", 4), Verdict::TooLate(End::Left));
 }
+
+#[test]
+fn an_answer_is_certain_only_if_no_other_dialog_was_open() {
+    let mut afar = afar();
+    open(&mut afar, "bbbbb", 0);
+    assert!(afar.is_certain(&code("bbbbb")));
+    assert!(afar.open(code("fffff"), SessionId::new("t"), "x".into(), Shape::Permission, at(1)));
+    assert!(afar.is_certain(&code("bbbbb")), "that is another session's");
+    open(&mut afar, "ccccc", 2);
+    allow(&mut afar, "ccccc", 3);
+    assert_eq!(allow(&mut afar, "bbbbb", 4), Verdict::Decided(Decision::Allow), "both can be answered");
+    assert!(!afar.is_certain(&code("bbbbb")) && !afar.is_certain(&code("ccccc")));
+    open(&mut afar, "ddddd", 5);
+    assert!(afar.is_certain(&code("ddddd")), "nothing is open beside it");
+}

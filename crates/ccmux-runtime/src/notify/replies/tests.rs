@@ -98,3 +98,19 @@ fn a_dead_server_is_said_without_its_topic() {
     let said = format!("{error} {error:?} {:?}", follower.ntfy);
     assert!(!said.contains("my-replies") && !said.contains("canary"), "{said}");
 }
+
+#[test]
+fn a_line_that_is_too_long_hides_none_behind_it_and_what_came_before_is_nothing_new() {
+    let (said, mut replies) = mpsc::channel(QUEUE);
+    let dir = TempDir::new().unwrap();
+    let mut follower = Follower::new("phone".into(), ntfy(&dir, 9), 0, said, channel().1);
+    let long = message("long", 1, &"\u{1}".repeat(4_000)) + "\n";
+    assert!(long.len() as u64 > MAX_LINE_BYTES);
+    assert!(!follower.read(long.as_bytes()));
+    let text = format!("{long}{}\n", message("a1", 1, "y bcdfg"));
+    assert!(follower.read(text.as_bytes()));
+    assert_eq!(replies.try_recv().unwrap().text, "y bcdfg");
+    let open = r#"{"id":"open","time":1,"event":"open","topic":"r"}"#;
+    assert!(!follower.read(format!("{open}\n{text}").as_bytes()), "the pause must go on growing");
+    assert!(replies.try_recv().is_err());
+}
