@@ -98,6 +98,11 @@ pub fn ring(folder: &Folder, name: &str) -> Rung {
     }
 }
 
+/// Whether somebody would hear it. Rings for nobody.
+pub(crate) fn is_heard(folder: &Folder, name: &str) -> bool {
+    fifo(folder, name, OFlag::O_WRONLY).is_ok()
+}
+
 fn fifo(folder: &Folder, name: &str, flags: OFlag) -> Result<File, FolderError> {
     let file = folder.entry(name, flags)?;
     let is_fifo = file.metadata().is_ok_and(|found| found.file_type().is_fifo());

@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -108,7 +108,7 @@ impl Folder {
         let path = self.path.join(name);
         let _ = mkdirat(&self.dir, name, Mode::S_IRWXU);
         let dir = openat(&self.dir, name, directory_flags() | OFlag::O_NOFOLLOW, Mode::empty());
-        let dir = dir.map_err(|errno| io_at(&path, errno.into()))?;
+        let dir = dir.map_err(|errno| refusal(&path, errno))?;
         let found = fstat(&dir).map_err(|errno| io_at(&path, errno.into()))?;
         if found.st_uid != Uid::effective().as_raw() {
             return Err(FolderError::Refused { path, why: "it belongs to another user" });
@@ -137,14 +137,14 @@ impl Folder {
         let safe = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let mode = Mode::S_IRUSR | Mode::S_IWUSR;
         let file = openat(&self.dir, name, flags | safe, mode);
-        file.map(File::from).map_err(|errno| io_at(&self.path_of(name), errno.into()))
+        file.map(File::from).map_err(|errno| refusal(&self.path_of(name), errno))
     }
 
     /// Takes a name away, whatever it stands for.
     pub(crate) fn remove(&self, name: &str) -> Result<(), FolderError> {
         match unlinkat(&self.dir, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(nix::Error::ENOENT) => Ok(()),
-            Err(errno) => Err(io_at(&self.path_of(name), errno.into())),
+            Err(errno) => Err(refusal(&self.path_of(name), errno)),
         }
     }
 
@@ -189,11 +189,12 @@ impl Folder {
         }
     }
 
-    /// Appends a line in one write, or leaves the file as it was. The caller holds [`Folder::lock`].
+    /// Appends a line in one write, or leaves the file as it was; returns how long that was. The caller holds
+    /// [`Folder::lock`].
     ///
     /// # Errors
     /// If there is no room for it, or the file holds `limit` bytes.
-    pub(crate) fn append(&self, name: &str, line: &[u8], limit: u64) -> Result<(), FolderError> {
+    pub(crate) fn append(&self, name: &str, line: &[u8], limit: u64) -> Result<u64, FolderError> {
         let mut file = self.file(name, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_APPEND)?;
         let at = |source| io_at(&self.path_of(name), source);
         let length = mended_length(&mut file).map_err(at)?;
@@ -201,7 +202,7 @@ impl Folder {
             return Err(FolderError::Full { path: self.path_of(name), bytes: length });
         }
         let written = match file.write(line) {
-            Ok(written) if written == line.len() => return Ok(()),
+            Ok(written) if written == line.len() => return Ok(length),
             Ok(_) => io::Error::from(io::ErrorKind::StorageFull),
             Err(error) => error,
         };
@@ -225,7 +226,14 @@ impl Folder {
         Ok(lines)
     }
 
-    /// Has the file hold this instead, in one step. The caller holds [`Folder::lock`].
+    /// Takes back what was appended. The caller has held [`Folder::lock`] since.
+    pub(crate) fn cut(&self, name: &str, length: u64) -> Result<(), FolderError> {
+        let file = self.file(name, OFlag::O_RDWR)?;
+        file.set_len(length).map_err(|source| io_at(&self.path_of(name), source))
+    }
+
+    /// Has the file hold this instead: in one step, or, where there is no room for a second file, in the one that is
+    /// there. The caller holds [`Folder::lock`].
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), FolderError> {
         let at = |source| io_at(&self.path_of(name), source);
         if content.is_empty() {
@@ -233,10 +241,33 @@ impl Folder {
             return self.file(name, OFlag::O_RDWR | OFlag::O_CREAT)?.set_len(0).map_err(at);
         }
         let new = format!("{name}.new");
-        self.remove(&new)?;
-        let mut file = self.file(&new, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)?;
+        self.renewed(name, &new, content).or_else(|error| {
+            // What was written of it takes room that nobody needs.
+            let _ = self.remove(&new);
+            self.overwrite(name, content).map_err(|_| error)
+        })
+    }
+
+    fn renewed(&self, name: &str, new: &str, content: &[u8]) -> Result<(), FolderError> {
+        let at = |source| io_at(&self.path_of(name), source);
+        self.remove(new)?;
+        let mut file = self.file(new, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)?;
         file.write_all(content).and_then(|()| file.sync_data()).map_err(at)?;
-        renameat(&self.dir, new.as_str(), &self.dir, name).map_err(|errno| at(errno.into()))
+        renameat(&self.dir, new, &self.dir, name).map_err(|errno| at(errno.into()))
+    }
+
+    /// Writes into the blocks that the file has. One write covers all of it, with empty lines at the end: who is killed
+    /// before the end is cut off leaves no line twice.
+    fn overwrite(&self, name: &str, content: &[u8]) -> Result<(), FolderError> {
+        let at = |source| io_at(&self.path_of(name), source);
+        let file = self.file(name, OFlag::O_RDWR)?;
+        let length = file.metadata().map_err(at)?.len();
+        if content.len() as u64 > length {
+            return Err(at(io::ErrorKind::StorageFull.into()));
+        }
+        let mut all = content.to_vec();
+        all.resize(usize::try_from(length).unwrap_or(content.len()), b'\n');
+        file.write_all_at(&all, 0).and_then(|()| file.set_len(content.len() as u64)).map_err(at)
     }
 
     /// Adds a line to `info/exclude`, which is the user's. One that can't be written keeps no note back.
@@ -304,4 +335,15 @@ fn directory_flags() -> OFlag {
 
 fn io_at(path: &Path, source: io::Error) -> FolderError {
     FolderError::Io { path: path.to_owned(), source }
+}
+
+/// What stands there is none of ours, if the system says so.
+fn refusal(path: &Path, errno: nix::Error) -> FolderError {
+    let why = match errno {
+        nix::Error::ELOOP => "it is a link: remove it",
+        nix::Error::ENOTDIR => "it is a link, or no directory: remove it",
+        nix::Error::EISDIR => "it is a directory: remove it",
+        _ => return io_at(path, errno.into()),
+    };
+    FolderError::Refused { path: path.to_owned(), why }
 }

@@ -64,32 +64,32 @@ pub fn listen(
     }
 }
 
-/// Waits until a bell rings: for who has asked and waits for the answer.
+/// Waits until a bell rings: for who has asked and waits for the answer. The fact is looked at under [`Folder::lock`],
+/// for the last time when the bell is gone already: what becomes a fact later finds nobody to ring for.
 ///
 /// # Errors
-/// If the files can't be used.
-pub fn wait_until<T>(
+/// If the files can't be used, or the fact can't be told.
+pub(crate) fn wait_until<T, E: From<FolderError>>(
     folder: &Folder,
     name: &str,
     deadline: Option<Instant>,
-    mut fact: impl FnMut() -> Result<Option<T>, FolderError>,
-) -> Result<Option<T>, FolderError> {
+    mut fact: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
     let names = [bell_of(name)];
-    let found = loop {
+    let mut is_late = false;
+    loop {
         let bells = hang(folder, &names)?;
         let alarm = Alarm::on(folder, &bells);
         let lock = folder.lock()?;
         bells.iter().for_each(Bell::silence);
+        let found = fact();
+        if is_late || !matches!(found, Ok(None)) {
+            folder.remove(&names[0])?;
+            return found;
+        }
         drop(lock);
-        if let Some(found) = fact()? {
-            break Some(found);
-        }
-        if matches!(wait(&bells, &alarm, None, deadline), Waking::TimedOut) {
-            break None;
-        }
-    };
-    folder.remove(&names[0])?;
-    Ok(found)
+        is_late = matches!(wait(&bells, &alarm, None, deadline), Waking::TimedOut);
+    }
 }
 
 fn hang(folder: &Folder, names: &[String]) -> Result<Vec<Bell>, FolderError> {
@@ -99,29 +99,41 @@ fn hang(folder: &Folder, names: &[String]) -> Result<Vec<Bell>, FolderError> {
 
 /// Says that somebody listens, while the file lives.
 fn announce(folder: &Folder) -> Result<File, FolderError> {
+    let _lock = folder.lock()?;
     let mut file = folder.file(PID_FILE, OFlag::O_RDWR | OFlag::O_CREAT)?;
-    let at = |source| FolderError::Io { path: folder.path_of(PID_FILE), source };
-    file.lock_shared().map_err(at)?;
-    file.set_len(0)
-        .and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()))
-        .map_err(at)?;
+    file.lock_shared().map_err(|source| FolderError::Io { path: folder.path_of(PID_FILE), source })?;
+    // The number only informs: a full disk keeps nobody from listening.
+    let _ = file.set_len(0).and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()));
     Ok(file)
+}
+
+/// Whether somebody listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listening {
+    /// Nobody.
+    Nobody,
+    /// This process was the last to begin.
+    Process(u32),
+    /// Somebody; the disk had no room for a number.
+    Somebody,
 }
 
 /// Whether somebody listens, and who was the last to begin.
 ///
 /// # Errors
 /// If the files can't be used.
-pub fn status(folder: &Folder) -> Result<Option<u32>, FolderError> {
+pub fn status(folder: &Folder) -> Result<Listening, FolderError> {
     let at = |source| FolderError::Io { path: folder.path_of(PID_FILE), source };
+    // Who begins holds it until the number is written.
+    let _lock = folder.lock()?;
     let mut file = folder.file(PID_FILE, OFlag::O_RDWR | OFlag::O_CREAT)?;
     match file.try_lock() {
-        Ok(()) => Ok(None),
+        Ok(()) => Ok(Listening::Nobody),
         Err(TryLockError::Error(source)) => Err(at(source)),
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
             file.read_to_string(&mut text).map_err(at)?;
-            Ok(Some(text.trim().parse().unwrap_or(0)))
+            Ok(text.trim().parse().map_or(Listening::Somebody, Listening::Process))
         }
     }
 }
@@ -148,6 +160,7 @@ fn wait(bells: &[Bell], alarm: &Alarm, watched: Option<BorrowedFd<'_>>, deadline
         if poll(&mut fds, timeout).unwrap_or(0) == 0 {
             continue;
         }
+        alarm.silence();
         let is_gone = |fd: &PollFd<'_>| fd.revents().is_some_and(|what| what.intersects(gone));
         return match watched.is_some() && is_gone(&fds[0]) {
             true => Waking::NobodyReads,
@@ -175,6 +188,12 @@ impl Alarm {
         Self(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).and_then(watch).ok())
     }
 
+    /// Whatever it tells of is looked at next; left unread it would wake for ever.
+    fn silence(&self) {
+        let Some(inotify) = &self.0 else { return };
+        while inotify.read_events().is_ok_and(|events| !events.is_empty()) {}
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
@@ -189,7 +208,52 @@ impl Alarm {
         Self
     }
 
+    fn silence(&self) {}
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::repository::Repository;
+
+    fn place() -> (TempDir, Folder) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_owned();
+        let folder = Folder::open(&Repository { root, worktree: None, exclude: None }).unwrap();
+        (dir, folder)
+    }
+
+    #[test]
+    fn what_becomes_a_fact_at_the_deadline_is_not_missed() {
+        let (_dir, folder) = place();
+        let mut looks = 0;
+        let found = wait_until(&folder, "q", Some(Instant::now()), || {
+            looks += 1;
+            Ok::<_, FolderError>((looks == 2).then_some("answered"))
+        });
+        assert_eq!(found.unwrap(), Some("answered"));
+        assert!(!folder.path_of(&bell_of("q")).exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_bell_that_somebody_touches_wakes_once() {
+        let (_dir, folder) = place();
+        let bells = hang(&folder, &[DOORBELL.to_owned()]).unwrap();
+        let alarm = Alarm::on(&folder, &bells);
+        fs::set_permissions(folder.path_of(DOORBELL), Permissions::from_mode(0o600)).unwrap();
+        let in_ms = |ms| Some(Instant::now() + Duration::from_millis(ms));
+        assert!(matches!(wait(&bells, &alarm, None, in_ms(30_000)), Waking::Rung));
+        assert!(matches!(wait(&bells, &alarm, None, in_ms(20)), Waking::TimedOut));
     }
 }

@@ -7,12 +7,14 @@
 //!
 //! A line without an answer that says `by` closes the question unanswered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bell::{self, Rung, bell_of};
 use crate::folder::{Folder, FolderError};
+use crate::listener;
 use crate::note::{Note, NoteError, NoteKind, checked_message, checked_name, fresh_id, json_line, now_text};
 use crate::queue;
 
@@ -69,6 +71,11 @@ pub enum QuestionError {
     /// No such question.
     #[error("there is no question `{0}` here: `ccmux questions` lists them")]
     Unknown(String),
+    /// It was closed before anybody waited, and is forgotten.
+    #[error(
+        "question `{0}` was closed and tidied away meanwhile: an answer waits as a note, `ccmux listen` takes it"
+    )]
+    Tidied(String),
     /// Somebody was first.
     #[error("question `{id}` is closed already by {by}")]
     Closed {
@@ -100,15 +107,18 @@ enum Line {
 /// Asks: keeps the question, and leaves a note for whoever listens.
 ///
 /// # Errors
-/// If the text is none, or there is no room.
+/// If the text is none, or there is no room; nothing is asked then.
 pub fn ask(folder: &Folder, from: &str, text: &str) -> Result<(Question, Note), QuestionError> {
     let (from, text) = (checked_name(from)?.to_owned(), checked_message(text)?.to_owned());
     let (id, ts) = (fresh_id("q"), now_text());
     let note = Note { question_id: Some(id.clone()), ..Note::new(&from, NoteKind::Question, &text)? };
     let line = Line::Asked { id: id.clone(), ts: ts.clone(), from: from.clone(), text: text.clone() };
     let _lock = folder.lock()?;
-    write(folder, &line)?;
-    queue::add_locked(folder, &note)?;
+    let begins = write(folder, &line)?;
+    if let Err(error) = queue::add_locked(folder, &note) {
+        folder.cut(FILE, begins)?;
+        return Err(error.into());
+    }
     Ok((Question { id, ts, from, text, standing: Standing::Open }, note))
 }
 
@@ -121,31 +131,45 @@ pub fn all(folder: &Folder) -> Result<Vec<Question>, FolderError> {
     read(folder)
 }
 
-/// One of them.
+/// Waits until one is closed; `None`: it is still open at the deadline, and an answer will be a note.
 ///
 /// # Errors
-/// If the file can't be read.
-pub fn find(folder: &Folder, id: &str) -> Result<Option<Question>, FolderError> {
-    Ok(all(folder)?.into_iter().find(|question| question.id == id))
+/// If the files can't be used, or it is not there any more.
+pub fn closed(
+    folder: &Folder,
+    id: &str,
+    deadline: Option<Instant>,
+) -> Result<Option<Question>, QuestionError> {
+    listener::wait_until(folder, id, deadline, || {
+        let found = read(folder)?.into_iter().find(|question| question.id == id);
+        let question = found.ok_or_else(|| QuestionError::Tidied(id.to_owned()))?;
+        Ok(Some(question).filter(|question| question.standing != Standing::Open))
+    })
 }
 
 /// Answers. Who asked and waits is woken; else a note lies in the queue for them.
 ///
 /// # Errors
-/// If there is no such open question, or no room.
+/// If there is no such open question, or no room; it stays open then.
 pub fn answer(folder: &Folder, id: &str, by: &str, text: &str) -> Result<Question, QuestionError> {
     let (by, text) = (checked_name(by)?.to_owned(), checked_message(text)?.to_owned());
     let _lock = folder.lock()?;
     let question = open_one(folder, id)?;
     let closed =
         Line::Closed { id: id.to_owned(), ts: now_text(), by: by.clone(), answer: Some(text.clone()) };
-    write(folder, &closed)?;
-    if bell::ring(folder, &bell_of(id)) == Rung::Nobody {
+    if bell::ring(folder, &bell_of(id)) == Rung::Heard {
+        write(folder, &closed)?;
+    } else {
         // Left by an asker that was killed.
         folder.remove(&bell_of(id))?;
         let note = Note::new(&by, NoteKind::Answer, &text)?;
         let (question_id, to) = (Some(id.to_owned()), Some(question.from.clone()));
-        queue::add_locked(folder, &Note { question_id, to, ..note })?;
+        // First: whoever is killed between the two has given the answer.
+        let (_, begins) = queue::add_locked(folder, &Note { question_id, to, ..note })?;
+        if let Err(error) = write(folder, &closed) {
+            queue::take_back(folder, begins)?;
+            return Err(error.into());
+        }
     }
     Ok(Question { standing: Standing::Answered { by, answer: text }, ..question })
 }
@@ -196,13 +220,24 @@ fn read(folder: &Folder) -> Result<Vec<Question>, FolderError> {
     Ok(order.iter().filter_map(|id| questions.remove(id)).collect())
 }
 
-fn write(folder: &Folder, line: &Line) -> Result<(), FolderError> {
+/// Returns where the line begins.
+fn write(folder: &Folder, line: &Line) -> Result<u64, FolderError> {
     let lines = folder.lines(FILE)?;
     if lines.len() > TIDY_BYTES {
-        let open = read(folder)?.into_iter().filter(|question| question.standing == Standing::Open);
-        let asked =
-            open.map(|Question { id, ts, from, text, .. }| json_line(&Line::Asked { id, ts, from, text }));
-        folder.replace(FILE, asked.collect::<String>().as_bytes())?;
+        folder.replace(FILE, &tidied(folder, &lines)?)?;
     }
     folder.append(FILE, json_line(line).as_bytes(), MAX_BYTES)
+}
+
+/// Without the closed ones that nobody waits for.
+fn tidied(folder: &Folder, lines: &[u8]) -> Result<Vec<u8>, FolderError> {
+    let is_needed = |question: &Question| {
+        question.standing == Standing::Open || bell::is_heard(folder, &bell_of(&question.id))
+    };
+    let needed: BTreeSet<String> = read(folder)?.into_iter().filter(is_needed).map(|one| one.id).collect();
+    let stays = |line: &&[u8]| match serde_json::from_slice(line) {
+        Ok(Line::Asked { id, .. } | Line::Closed { id, .. }) => needed.contains(&id),
+        Err(_) => false,
+    };
+    Ok(lines.split_inclusive(|byte| *byte == b'\n').filter(stays).collect::<Vec<_>>().concat())
 }

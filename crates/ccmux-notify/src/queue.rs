@@ -43,14 +43,20 @@ pub enum TakeError {
 /// If there is no room for it; the queue is as before then.
 pub fn add(folder: &Folder, note: &Note) -> Result<Rung, FolderError> {
     let _lock = folder.lock()?;
-    add_locked(folder, note)
+    add_locked(folder, note).map(|(rung, _)| rung)
 }
 
-pub(crate) fn add_locked(folder: &Folder, note: &Note) -> Result<Rung, FolderError> {
+/// Also says where its line begins. The caller holds [`Folder::lock`].
+pub(crate) fn add_locked(folder: &Folder, note: &Note) -> Result<(Rung, u64), FolderError> {
     let bell = note.to.as_deref().map_or_else(|| DOORBELL.to_owned(), bell::bell_of);
     let rung = bell::ring(folder, &bell);
-    folder.append(FILE, note.to_line().as_bytes(), MAX_BYTES)?;
-    Ok(rung)
+    let begins = folder.append(FILE, note.to_line().as_bytes(), MAX_BYTES)?;
+    Ok((rung, begins))
+}
+
+/// Takes back the last note. The caller has held [`Folder::lock`] since it was added.
+pub(crate) fn take_back(folder: &Folder, begins: u64) -> Result<(), FolderError> {
+    folder.cut(FILE, begins)
 }
 
 /// Prints what waits for `name`, then takes it out. Where nothing does, the bells are silent again.

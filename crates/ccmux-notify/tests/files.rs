@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ccmux_notify::bell::{DOORBELL, Rung};
 use ccmux_notify::folder::{Folder, FolderError};
-use ccmux_notify::listener::{self, Heard};
+use ccmux_notify::listener::{self, Heard, Listening};
 use ccmux_notify::note::{Note, NoteKind};
 use ccmux_notify::question;
 use ccmux_notify::queue::{self, TakeError};
@@ -144,7 +144,9 @@ fn whatever_stands_in_the_doorbells_place_a_listener_is_woken() {
         let folder = place.again().unwrap();
         let listening =
             thread::spawn(move || listener::listen(&folder, "x", limit(), &mut Vec::new(), None).unwrap());
-        wait_until(|| listener::status(&place.folder).unwrap().is_some() && is_fifo(&place.path(DOORBELL)));
+        wait_until(|| {
+            listener::status(&place.folder).unwrap() != Listening::Nobody && is_fifo(&place.path(DOORBELL))
+        });
         place.add("wake up");
         let Heard::Notes(notes) = listening.join().unwrap() else { panic!("{what}: nobody was woken") };
         assert_eq!(texts(&notes), ["wake up"], "{what}");
@@ -196,13 +198,15 @@ fn links_and_files_with_two_names_are_refused_and_what_they_lead_to_is_untouched
             false => symlink(&victim, place.path("queue.jsonl")).unwrap(),
             true => fs::hard_link(&victim, place.path("queue.jsonl")).unwrap(),
         }
-        assert!(queue::add(&place.folder, &note).is_err());
+        let error = queue::add(&place.folder, &note).unwrap_err();
+        assert!(matches!(error, FolderError::Refused { .. }), "{error}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "mine\n");
     }
     let elsewhere = tempfile::tempdir().unwrap();
     fs::rename(place.dir.path().join(".ccmux"), elsewhere.path().join("moved")).unwrap();
     symlink(elsewhere.path().join("moved"), place.dir.path().join(".ccmux")).unwrap();
-    assert!(place.again().is_err(), "a link in the place of the directory");
+    let error = place.again().unwrap_err();
+    assert!(matches!(&error, FolderError::Refused { why, .. } if why.contains("a link")), "{error}");
 }
 
 #[test]
@@ -234,7 +238,7 @@ fn a_queue_that_nobody_takes_from_is_full_some_day() {
 fn a_stale_pid_file_is_nobody() {
     let place = Place::new();
     fs::write(place.path("listener.pid"), format!("{}\n", std::process::id())).unwrap();
-    assert_eq!(listener::status(&place.folder).unwrap(), None);
+    assert_eq!(listener::status(&place.folder).unwrap(), Listening::Nobody);
 }
 
 #[test]
@@ -243,11 +247,7 @@ fn an_answer_wakes_who_waits_and_is_a_note_for_who_does_not() {
     let (asked, _) = question::ask(&place.folder, "worker", "Which branch?").unwrap();
     assert_eq!(texts(&place.take()), ["Which branch?"]);
     let (folder, id) = (place.again().unwrap(), asked.id.clone());
-    let waiting = thread::spawn(move || {
-        let closed =
-            || Ok(question::find(&folder, &id)?.filter(|now| now.standing != question::Standing::Open));
-        listener::wait_until(&folder, &id, limit(), closed).unwrap()
-    });
+    let waiting = thread::spawn(move || question::closed(&folder, &id, limit()).unwrap());
     wait_until(|| is_fifo(&place.path(&ccmux_notify::bell::bell_of(&asked.id))));
     question::answer(&place.folder, &asked.id, "lead", "main").unwrap();
     let answered = question::Standing::Answered { by: "lead".into(), answer: "main".into() };
@@ -275,6 +275,112 @@ fn closed_questions_go_some_day_and_open_ones_stay() {
     let left: Vec<String> = question::all(&place.folder).unwrap().into_iter().map(|one| one.id).collect();
     assert_eq!((left.first(), left.last()), (Some(&first.id), Some(&last.id)));
     assert!(left.len() < 5, "{left:?}");
+}
+
+#[test]
+fn an_answer_or_a_question_that_has_no_room_in_the_queue_is_none() {
+    let place = Place::new();
+    let (asked, _) = question::ask(&place.folder, "worker", "Which?").unwrap();
+    let full = Note::new("a", NoteKind::Status, &"x".repeat(250_000)).unwrap();
+    while queue::add(&place.folder, &full).is_ok() {}
+    let long = "y".repeat(250_000);
+    for _ in 0..2 {
+        let error = question::answer(&place.folder, &asked.id, "lead", &long).unwrap_err().to_string();
+        assert!(error.contains("is full"), "{error}");
+    }
+    assert!(question::ask(&place.folder, "worker", &long).is_err());
+    let all = question::all(&place.folder).unwrap();
+    assert_eq!((all.len(), &all[0].standing), (1, &question::Standing::Open));
+    queue::clear(&place.folder).unwrap();
+    question::answer(&place.folder, &asked.id, "lead", "main").unwrap();
+    assert_eq!(texts(&place.take_as("worker")), ["main"]);
+}
+
+#[test]
+fn an_answer_that_can_not_be_kept_is_no_note_either() {
+    let place = Place::new();
+    let (asked, _) = question::ask(&place.folder, "worker", "Which?").unwrap();
+    place.take();
+    let mut other = fs::OpenOptions::new().append(true).open(place.path("questions.jsonl")).unwrap();
+    let open = "{\"id\":\"q-N\",\"ts\":\"\",\"from\":\"a\",\"text\":\"TEXT\"}\n"
+        .replace("TEXT", &"x".repeat(250_000));
+    for n in 0..68 {
+        other.write_all(open.replace("q-N", &format!("q-{n}")).as_bytes()).unwrap();
+    }
+    assert!(question::answer(&place.folder, &asked.id, "lead", "main").is_err());
+    assert_eq!(texts(&place.take_as("worker")), [""; 0]);
+}
+
+#[test]
+fn a_closed_question_stays_as_long_as_its_asker_waits() {
+    let place = Place::new();
+    let (asked, _) = question::ask(&place.folder, "worker", "Which?").unwrap();
+    // An asker that has not looked yet.
+    let bell = place.path(&ccmux_notify::bell::bell_of(&asked.id));
+    nix::unistd::mkfifo(&bell, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let held = fs::OpenOptions::new().read(true).write(true).open(&bell).unwrap();
+    question::answer(&place.folder, &asked.id, "lead", "main").unwrap();
+    let grow = || {
+        for _ in 0..6 {
+            let (asked, _) = question::ask(&place.folder, "a", &"x".repeat(200_000)).unwrap();
+            question::acknowledge(&place.folder, &asked.id, "b").unwrap();
+        }
+        queue::clear(&place.folder).unwrap();
+    };
+    grow();
+    let found = question::closed(&place.folder, &asked.id, Some(Instant::now())).unwrap().unwrap();
+    let answered = question::Standing::Answered { by: "lead".into(), answer: "main".into() };
+    assert_eq!(found.standing, answered);
+    drop(held);
+    grow();
+    let error = question::closed(&place.folder, &asked.id, Some(Instant::now())).unwrap_err();
+    assert!(error.to_string().contains("tidied away"), "{error}");
+}
+
+#[test]
+fn where_no_second_file_can_be_made_notes_are_taken_once_all_the_same() {
+    let place = Place::new();
+    let note = Note { to: Some("worker".into()), ..Note::new("lead", NoteKind::Answer, "for you").unwrap() };
+    place.add("before");
+    queue::add(&place.folder, &note).unwrap();
+    place.add("after");
+    fs::create_dir(place.path("queue.jsonl.new")).unwrap();
+    assert_eq!(texts(&place.take()), ["before", "after"]);
+    assert_eq!(texts(&place.take()), [""; 0]);
+    assert_eq!(fs::read_to_string(place.path("queue.jsonl")).unwrap(), note.to_line());
+    assert_eq!(texts(&place.take_as("worker")), ["for you"]);
+}
+
+/// No file of that process can grow.
+#[test]
+fn a_listener_without_room_for_its_number_takes_notes() {
+    if let Some(dir) = std::env::var_os("CCMUX_TEST_NO_ROOM") {
+        let folder = Folder::open(&Repository::find(Path::new(&dir)).unwrap()).unwrap();
+        let heard = listener::listen(&folder, "x", limit(), &mut Vec::new(), None).unwrap();
+        assert!(matches!(heard, Heard::Notes(_)));
+        return;
+    }
+    let place = Place::new();
+    place.add("take me");
+    let shell =
+        "trap '' XFSZ; ulimit -f 0; exec \"$0\" --exact a_listener_without_room_for_its_number_takes_notes";
+    let mut again = std::process::Command::new("/bin/sh");
+    again.args(["-c", shell]).arg(std::env::current_exe().unwrap());
+    let output = again.env("CCMUX_TEST_NO_ROOM", place.dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    assert_eq!(place.take(), []);
+}
+
+#[test]
+fn a_directory_in_a_files_place_is_named() {
+    for name in [DOORBELL, "queue.jsonl"] {
+        let place = Place::new();
+        fs::create_dir(place.path(name)).unwrap();
+        let now = Some(Instant::now());
+        let error = listener::listen(&place.folder, "x", now, &mut Vec::new(), None).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("a directory: remove it"), "{error}");
+    }
 }
 
 fn limit() -> Option<Instant> {

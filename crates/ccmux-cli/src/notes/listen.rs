@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use ccmux_notify::listener::{self, Heard};
+use ccmux_notify::listener::{self, Heard, Listening};
 use ccmux_notify::queue;
 use ccmux_wire::notes::NotesNews;
 
@@ -33,8 +33,9 @@ pub fn run(dir: &Path, options: ListenOptions) -> Result<(), Failure> {
 fn status(place: &Place) -> Result<(), Failure> {
     let waiting = queue::waiting(&place.folder)?.len();
     match listener::status(&place.folder)? {
-        Some(pid) => Ok(writeln!(io::stdout(), "process {pid} listens, {waiting} notes wait")?),
-        None => {
+        Listening::Process(pid) => Ok(writeln!(io::stdout(), "process {pid} listens, {waiting} notes wait")?),
+        Listening::Somebody => Ok(writeln!(io::stdout(), "somebody listens, {waiting} notes wait")?),
+        Listening::Nobody => {
             writeln!(io::stdout(), "nobody listens, {waiting} notes wait")?;
             Err(Failure::No)
         }

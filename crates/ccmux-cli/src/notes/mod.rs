@@ -36,6 +36,8 @@ use crate::failure::Failure;
 
 /// The daemon hears of it within that time, or not at all: nobody waits for it.
 const TELL_WITHIN: Duration = Duration::from_millis(500);
+/// So much is read of a message that may be too long, to tell how long it is.
+const MOST_READ: usize = MAX_MESSAGE_BYTES * 4;
 /// Who is said to speak where nothing tells.
 const NOBODY: &str = "system";
 
@@ -78,11 +80,14 @@ fn tell(dir: &Path, news: NotesNews) {
 fn text_of(words: &[OsString]) -> Result<String, Failure> {
     if words.len() == 1 && words[0] == "-" {
         let mut text = Vec::new();
-        // One byte more, so that what is too long is seen to be.
-        let input = io::stdin().lock().take(MAX_MESSAGE_BYTES as u64 * 4);
+        let input = io::stdin().lock().take(MOST_READ as u64);
         { input }
             .read_to_end(&mut text)
             .map_err(|error| Failure::Failed(format!("can't read stdin: {error}")))?;
+        if text.len() == MOST_READ {
+            let why = format!("the message has more than {MOST_READ} bytes, {MAX_MESSAGE_BYTES} are taken");
+            return Err(Failure::Refused(format!("{why}: write it to a file and send the file's name")));
+        }
         let text = String::from_utf8_lossy(&text);
         return Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned());
     }
@@ -137,6 +142,7 @@ impl From<QuestionError> for Failure {
         match error {
             QuestionError::Folder(error) => error.into(),
             QuestionError::Note(error) => error.into(),
+            QuestionError::Tidied(_) => Self::Failed(error.to_string()),
             QuestionError::Unknown(_) | QuestionError::Closed { .. } => Self::Refused(error.to_string()),
         }
     }

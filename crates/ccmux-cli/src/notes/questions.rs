@@ -4,7 +4,6 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use ccmux_notify::listener;
 use ccmux_notify::note::json_line;
 use ccmux_notify::question::{self, Question, Standing};
 use ccmux_wire::afar::Code;
@@ -28,9 +27,7 @@ pub fn ask(dir: &Path, options: AskOptions) -> Result<(), Failure> {
         return Ok(());
     }
     eprintln!("ccmux: asked as {}", question.id);
-    let closed =
-        || Ok(question::find(&place.folder, &question.id)?.filter(|now| now.standing != Standing::Open));
-    let closed = listener::wait_until(&place.folder, &question.id, deadline, closed)?;
+    let closed = question::closed(&place.folder, &question.id, deadline)?;
     match closed.map(|question| question.standing) {
         Some(Standing::Answered { answer, .. }) => writeln!(io::stdout(), "{}", harmless(&answer))?,
         Some(Standing::Acknowledged { by }) => {

@@ -8,6 +8,8 @@
 //! Waiting for your input for 15 seconds
 //! ```
 
+use std::path::PathBuf;
+
 use ccmux_policy::UnixMs;
 use ccmux_policy::attention::{Key, Kind, Source};
 use jiff::Timestamp;
@@ -40,6 +42,15 @@ pub enum Text {
         /// Lines.
         body: String,
     },
+    /// A note or a question of an agent, which may go while no daemon runs.
+    Note {
+        /// One line.
+        title: String,
+        /// Lines.
+        body: String,
+        /// The directory that the repository's notes are in.
+        root: PathBuf,
+    },
 }
 
 impl Text {
@@ -60,7 +71,7 @@ impl Text {
     /// What people are told, `waited_s` after it began to wait.
     pub fn notice(&self, key: &Key, waited_s: u64, now: UnixMs, utc_offset_s: i32) -> Notice {
         let (title, body) = match self {
-            Self::Plain { title, body } => (title.clone(), body.clone()),
+            Self::Plain { title, body } | Self::Note { title, body, .. } => (title.clone(), body.clone()),
             Self::Silence { task, started, seconds } => {
                 let started = local(*started, utc_offset_s);
                 let body = format!(
@@ -78,7 +89,9 @@ impl Text {
     pub fn line(&self) -> String {
         match self {
             Self::Silence { task, .. } => format!("Task: {task}"),
-            Self::Plain { body, .. } => body.lines().next().unwrap_or_default().to_owned(),
+            Self::Plain { body, .. } | Self::Note { body, .. } => {
+                body.lines().next().unwrap_or_default().to_owned()
+            }
         }
     }
 }

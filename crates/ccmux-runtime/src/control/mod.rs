@@ -6,6 +6,7 @@
 //! | [`principal`] | who speaks: owner, own session, foreign session, container |
 //! | [`hooks`] | a hook's frame → an event |
 //! | [`attention`] | `attention`, `mute`, `test_route`, and hooks for whoever waits |
+//! | [`gone`] | which notes and questions wait for nobody any more |
 //! | [`notes`] | `notify`, and notes that hooks of agents leave for each other |
 //! | [`doubles`] | events that come twice, because our hook stands in two settings files |
 //! | [`requests`] | `send`, `status`, `why`, `screen`, `broadcast` |
@@ -20,6 +21,7 @@
 
 pub mod attention;
 pub mod doubles;
+pub mod gone;
 pub mod hooks;
 pub mod interrupt;
 pub mod live;

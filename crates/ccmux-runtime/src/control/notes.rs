@@ -34,6 +34,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::gone::Gone;
 use crate::attention::fact::SYNTHETIC;
 use crate::attention::words::{Text, shortened};
 use crate::attention::{Ears, Heard};
@@ -72,6 +73,8 @@ pub struct NotesDesk {
     pub own_name: Option<String>,
     /// Who said in this turn that the work is done.
     pub said: Said,
+    /// What was taken or closed.
+    pub gone: Gone,
 }
 
 /// Who said since its prompt that the work is done: repository and name. Clones are the same.
@@ -101,23 +104,7 @@ impl NotesDesk {
             let why = format!("ids and names have 1 to {MAX_NAME_BYTES} bytes and no control characters");
             return Reply::refused(ErrorCode::Rejected, why);
         }
-        let root = Path::new(&news.repository);
-        if let Some(left) = &news.left {
-            if left.kind == NoteKind::Complete.word() {
-                self.said.note(root, &left.from);
-            }
-            tell(&self.ears, root, Kind::Message, left);
-        }
-        if let Some(asked) = &news.asked {
-            tell(&self.ears, root, Kind::Question, asked);
-        }
-        if !news.gone.is_empty() {
-            let over = news.gone.into_iter().map(|id| {
-                let all = Selection::session(Source::Ccmux, place_of(root));
-                Selection { subject: Some(id), ..all }
-            });
-            self.ears.tell(Heard::Over(over.collect()));
-        }
+        hear(&self.ears, &self.said, &self.gone, &news);
         Reply::ok()
     }
 
@@ -150,7 +137,7 @@ impl NotesDesk {
         let last = shortened(last, MAX_CHARS);
         let (said, name, ears) = (self.said.clone(), name.to_owned(), self.ears.clone());
         let manager = frame.marks.manager.clone().filter(|manager| self.is_ours(manager));
-        let inbox = self.inbox.clone();
+        let (inbox, gone) = (self.inbox.clone(), self.gone.clone());
         tokio::spawn(async move {
             let leave = move || leave_note(&said, &name, &cwd, &last);
             let left = match tokio::task::spawn_blocking(leave).await {
@@ -160,7 +147,8 @@ impl NotesDesk {
             };
             let (root, note) = left;
             tracing::info!(event = "note.left", from = %note.from, kind = note.kind.word());
-            tell(&ears, &root, Kind::Message, &Told::new(&note.id, &note.from, note.kind.word(), &note.msg));
+            let told = Told::new(&note.id, &note.from, note.kind.word(), &note.msg);
+            gone.unless(&note.id, || tell(&ears, &root, Kind::Message, &told));
             if manager.is_some() {
                 tell_manager(&inbox, &note).await;
             }
@@ -172,6 +160,25 @@ impl NotesDesk {
         let session = self.policy.borrow().session.clone();
         session.is_some_and(|session| session.as_str() == manager)
             || self.own_name.as_deref() == Some(manager)
+    }
+}
+
+/// What is gone may be told of before it is told that it came: who rings tells the daemon last.
+fn hear(ears: &Ears, said: &Said, gone: &Gone, news: &NotesNews) {
+    let root = Path::new(&news.repository);
+    if let Some(left) = &news.left {
+        if left.kind == NoteKind::Complete.word() {
+            said.note(root, &left.from);
+        }
+        gone.unless(&left.id, || tell(ears, root, Kind::Message, left));
+    }
+    if let Some(asked) = &news.asked {
+        gone.unless(&asked.id, || tell(ears, root, Kind::Question, asked));
+    }
+    if !news.gone.is_empty() {
+        let all = Selection::session(Source::Ccmux, place_of(root));
+        let over = news.gone.iter().map(|id| Selection { subject: Some(id.clone()), ..all.clone() });
+        gone.note(&news.gone, || ears.tell(Heard::Over(over.collect())));
     }
 }
 
@@ -241,7 +248,8 @@ fn tell(ears: &Ears, root: &Path, kind: Kind, told: &Told) {
         Kind::Question => format!("ccmux - Question of {from}"),
         _ => format!("ccmux - Note of {from}: {word}"),
     };
-    ears.tell(Heard::Began(key, Text::Plain { title, body: shortened(&told.text, MAX_CHARS) }));
+    let (body, root) = (shortened(&told.text, MAX_CHARS), root.to_owned());
+    ears.tell(Heard::Began(key, Text::Note { title, body, root }));
 }
 
 /// What stands where other items have their session.
@@ -261,4 +269,39 @@ fn background_tasks(payload: &Value) -> usize {
 /// Claude Code's own prompt goes on with the turn before.
 fn is_synthetic(payload: &Value) -> bool {
     text(payload, "prompt").is_some_and(|prompt| prompt.trim_start().starts_with(SYNTHETIC))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_that_was_taken_before_the_daemon_heard_of_it_is_no_item() {
+        let (ears, mut heard) = Ears::new();
+        let (said, gone) = (Said::default(), Gone::default());
+        let news = |left: Option<&str>, asked: Option<&str>, gone: &[&str]| NotesNews {
+            repository: "/src/app".to_owned(),
+            left: left.map(|id| Told::new(id, "w", "complete", "x")),
+            asked: asked.map(|id| Told::new(id, "w", "question", "x")),
+            gone: gone.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        for news in [
+            news(None, None, &["n-1", "q-1"]),
+            news(Some("n-1"), None, &[]),
+            news(None, Some("q-1"), &[]),
+            news(Some("n-2"), None, &[]),
+        ] {
+            hear(&ears, &said, &gone, &news);
+        }
+        drop(ears);
+        let mut began = Vec::new();
+        while let Some(heard) = heard.blocking_recv() {
+            if let Heard::Began(key, Text::Note { root, .. }) = heard {
+                assert_eq!(root, Path::new("/src/app"));
+                began.push(key.subject);
+            }
+        }
+        assert_eq!(began, ["n-2"]);
+        assert!(said.take(Path::new("/src/app"), "w"), "it said that it is done all the same");
+    }
 }

@@ -23,6 +23,7 @@ use crate::containers::ContainerDesk;
 use crate::control::Desk;
 use crate::control::attention::{AttentionDesk, MAX_OPENCODES};
 use crate::control::doubles::Doubles;
+use crate::control::gone::{Gone, end_what_went};
 use crate::control::hooks::HookFront;
 use crate::control::interrupt::InterruptDesk;
 use crate::control::notes::{NotesDesk, Said};
@@ -107,6 +108,8 @@ pub(super) fn start_attendant(
             (None, Kept::default())
         }
     };
+    let (ears, heard) = Ears::new();
+    end_what_went(&kept, &ears);
     let setting = AttendantSetting {
         rules: settings.attention.rules(),
         all_sessions: settings.attention.sessions == "all",
@@ -218,6 +221,7 @@ pub(super) fn desk(
         policy: policy.clone(),
         own_name: house.plan.environment.get("CCMUX_AGENT_ID").cloned(),
         said: Said::default(),
+        gone: Gone::default(),
     };
     Arc::new(Desk {
         answers: ClientAnswers {
