@@ -135,6 +135,8 @@ impl Selection {
 pub(super) enum Standing {
     /// Its next notice is due then.
     Due(Mono),
+    /// The same, and that only since something is muted, or hours are quiet, until then.
+    Held(Mono),
     /// The runtime was asked whether it still waits; without an answer until then it does.
     Asked(Mono),
     /// Everything was said; it still waits.
@@ -157,9 +159,18 @@ impl Item {
     /// When the engine must do something about it.
     pub(super) fn due_at(&self) -> Option<Mono> {
         match self.standing {
-            Standing::Due(at) | Standing::Asked(at) => Some(at),
+            Standing::Due(at) | Standing::Held(at) | Standing::Asked(at) => Some(at),
             Standing::Told => None,
         }
+    }
+}
+
+impl Item {
+    /// What held it may be over: it is due now, and its further steps come as much earlier.
+    pub(super) fn released(self, now: Now) -> Self {
+        let Standing::Held(until) = self.standing else { return self };
+        let base = Mono(self.base.0.saturating_sub(until.since(now.mono)));
+        Self { base, standing: Standing::Due(now.mono), ..self }
     }
 }
 
@@ -178,6 +189,9 @@ pub struct Row {
     /// When that is due; absent: all was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<UnixMs>,
+    /// It would be due by now, but for a mute or quiet hours.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 impl Row {
@@ -189,6 +203,7 @@ impl Row {
             base: wall_of(item.base, now),
             step: item.step,
             due: due.filter(|_| item.standing != Standing::Told),
+            held: matches!(item.standing, Standing::Held(_)),
         }
     }
 }

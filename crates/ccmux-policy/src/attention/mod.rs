@@ -128,12 +128,13 @@ impl Attention {
     /// Other settings may be in force than when it was kept: a step that there is no more is not told.
     fn restore(&mut self, row: Row, now: Now) {
         let has_step = self.rules.of(row.key.kind).steps.len() > row.step;
-        let standing = match row.due.filter(|_| has_step) {
-            Some(due) => Standing::Due(mono_of(due, now)),
+        let standing = match row.due.filter(|_| has_step).map(|due| mono_of(due, now)) {
+            Some(due) if row.held => Standing::Held(due),
+            Some(due) => Standing::Due(due),
             None => Standing::Told,
         };
         let item = Item { began: row.began, base: mono_of(row.base, now), step: row.step, standing };
-        self.put(row.key, item);
+        self.put(row.key, item.released(now));
     }
 
     /// The next order, oldest first.
@@ -223,7 +224,7 @@ impl Attention {
         while self.due.first().is_some_and(|(at, _)| *at <= now.mono) {
             let Some((_, key)) = self.due.pop_first() else { return };
             match self.items.get(&key).map(|item| item.standing) {
-                Some(Standing::Due(_)) => self.is_due(key, now),
+                Some(Standing::Due(_) | Standing::Held(_)) => self.is_due(key, now),
                 Some(Standing::Asked(_)) => self.tell(key, now),
                 Some(Standing::Told) | None => {}
             }
@@ -294,7 +295,8 @@ impl Attention {
         if let Some(item) = self.items.get_mut(&key) {
             item.base = item.base + by_ms;
         }
-        self.put_off(key, now.mono + by_ms, now);
+        self.stand(key.clone(), Standing::Held(now.mono + by_ms));
+        self.keep_row(&key, now);
     }
 
     fn tell(&mut self, key: Key, now: Now) {
@@ -323,11 +325,27 @@ impl Attention {
 
     /// Says nothing about that session or kind until then; what falls into it is told afterwards.
     pub fn mute(&mut self, mute: Mute, now: Now) {
+        if self.mutes.iter().any(|old| old.what == mute.what && old.until > mute.until) {
+            self.release(now);
+        }
         self.mutes.retain(|old| old.what != mute.what && old.until > now.wall);
         if mute.until > now.wall {
             self.mutes.push(mute);
         }
         self.effects.push_back(Effect::KeepMutes(self.mutes.clone()));
+    }
+
+    /// A mute ends earlier than it said: whatever is held is looked at again, and held again by what is left.
+    fn release(&mut self, now: Now) {
+        let is_held = |item: &Item| matches!(item.standing, Standing::Held(_));
+        let held: Vec<Key> =
+            self.items.iter().filter(|(_, item)| is_held(item)).map(|(key, _)| key.clone()).collect();
+        for key in held {
+            if let Some(item) = self.take(&key) {
+                self.put(key.clone(), item.released(now));
+                self.keep_row(&key, now);
+            }
+        }
     }
 
     /// What is muted now.

@@ -234,6 +234,33 @@ fn what_falls_into_a_mute_is_told_afterwards_if_it_still_waits() {
 }
 
 #[test]
+fn a_mute_that_ends_early_ends_for_what_fell_into_it_too() {
+    let muted = "0 began s1 reply p1\n 1 mute s1 1000\n";
+    let early = ["20 s1 reply p1 #0 a after 20"];
+    check(&format!("{muted} 20 mute s1 0\n 2000 end"), &early);
+    check(&format!("{muted} 20 mute s1 10\n 2000 end"), &["30 s1 reply p1 #0 a after 30"]);
+    check(&format!("{muted} 2 mute reply 50\n 20 mute s1 0\n 2000 end"), &["52 s1 reply p1 #0 a after 52"]);
+    check(&format!("{muted} 5 mute s1 0\n 2000 end"), &["15 s1 reply p1 #0 a after 15"]);
+    check(&format!("{muted} 20 mute s1 2000\n 1900 end"), &[]);
+    let mut rules = plain();
+    rules.kinds[Kind::Reply as usize].steps = vec![step(15, "a"), step(30, "b")];
+    let both = [early[0], "35 s1 reply p1 #1 b after 35"];
+    check_with(rules, &format!("{muted} 20 mute s1 0\n 2000 end"), &both);
+}
+
+#[test]
+fn quiet_hours_that_are_given_up_hold_nothing_after_the_restart() {
+    let quiet = Some(QuietHours { from: 12 * 60, to: 13 * 60 });
+    let mut world = World::new(Rules { quiet, ..plain() });
+    world.does("began", &["s1", "reply", "p1"]);
+    world.until(100_000);
+    world.rules.quiet = None;
+    world.restart();
+    world.until(200_000);
+    assert_eq!(world.notices, ["100 s1 reply p1 #0 a after 100"]);
+}
+
+#[test]
 fn steps_that_a_mute_put_off_do_not_come_all_at_once() {
     let mut rules = plain();
     rules.kinds[Kind::Reply as usize].steps = vec![step(15, "a"), step(30, "b")];

@@ -19,7 +19,7 @@ const NOON: i64 = 20_000 * 86_400_000 + 12 * 3_600_000;
 
 /// Everything but the engine, and the engine.
 pub struct World {
-    rules: Rules,
+    pub rules: Rules,
     pub engine: Attention,
     /// Since the world began.
     pub ms: u64,

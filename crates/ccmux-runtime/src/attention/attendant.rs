@@ -385,13 +385,7 @@ impl<T: Terminal> Attendant<T> {
         match effect {
             Effect::Ask { key } => self.look(key),
             Effect::Notice { key, routes, waited_ms, .. } => {
-                let now = self.setting.clock.now();
-                if let Some(text) = self.texts.get(&key) {
-                    let mut notice = text.notice(&key, waited_ms / 1000, now.wall, now.utc_offset_s);
-                    notice.code =
-                        self.setting.afar.code_of(&key.session, &key.subject).map(|code| code.to_string());
-                    self.page.letters.push(Letter { notice, routes });
-                }
+                self.write_letter(&key, routes, waited_ms);
                 // A message is there to be told, and nothing else; the letter is kept until it arrives.
                 if guests::is_over_when_told(&key) {
                     guests::over(&mut self.engine, &key);
@@ -411,6 +405,18 @@ impl<T: Terminal> Attendant<T> {
             Effect::KeepMutes(mutes) => self.page.mutes = Some(mutes),
             Effect::KeepTold(flurry, at) => self.page.told.push((flurry, at)),
         }
+    }
+
+    /// Claude is told nothing of its own session: it would answer, and be told of its answer's end, for ever.
+    fn write_letter(&mut self, key: &Key, mut routes: Vec<String>, waited_ms: u64) {
+        if self.own_session().as_ref() == Some(&key.session) {
+            routes.retain(|name| !self.setting.notifier.is_claude(name));
+        }
+        let Some(text) = self.texts.get(key).filter(|_| !routes.is_empty()) else { return };
+        let now = self.setting.clock.now();
+        let mut notice = text.notice(key, waited_ms / 1000, now.wall, now.utc_offset_s);
+        notice.code = self.setting.afar.code_of(&key.session, &key.subject).map(|code| code.to_string());
+        self.page.letters.push(Letter { notice, routes });
     }
 
     fn note(&self, event: &'static str, key: &Key) {

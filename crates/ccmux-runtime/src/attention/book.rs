@@ -235,7 +235,7 @@ mod tests {
     fn row(subject: &str) -> Row {
         let (source, session) = (Source::Claude, SessionId::new("s1"));
         let key = Key { source, session, kind: Kind::Reply, subject: subject.to_owned() };
-        Row { key, began: UnixMs(1), base: UnixMs(1), step: 0, due: Some(UnixMs(9)) }
+        Row { key, began: UnixMs(1), base: UnixMs(1), step: 0, due: Some(UnixMs(9)), held: false }
     }
 
     fn flurry(session: &str) -> Flurry {

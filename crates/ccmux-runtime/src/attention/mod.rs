@@ -20,6 +20,8 @@
 //! by the item's key.
 
 pub mod attendant;
+#[cfg(test)]
+mod attendant_tests;
 pub mod book;
 pub mod fact;
 pub mod guests;

@@ -121,6 +121,11 @@ impl Notifier {
         Replies::follow(routes.collect(), since_s, shutdown)
     }
 
+    /// It leads to Claude's inbox.
+    pub fn is_claude(&self, name: &str) -> bool {
+        matches!(self.routes.get(name), Some((Route::Claude(_), _)))
+    }
+
     /// Tells it by the first route that works, and says which. `None`: no route took it, and the log says why.
     pub async fn deliver(&self, notice: &Notice, names: &[String]) -> Option<String> {
         for (place, name) in names.iter().enumerate() {

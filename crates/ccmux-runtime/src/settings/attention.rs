@@ -137,7 +137,8 @@ impl AttentionSettings {
         if !self.enabled || (kind == Kind::SubagentReply && !own) {
             return Rule::default();
         }
-        let routes = if own { &settings.routes } else { &self.routes };
+        let has_none = settings.routes.is_empty() && kind != Kind::SubagentReply;
+        let routes = if has_none { &self.routes } else { &settings.routes };
         let first = Step { after_ms: millis(settings.after), routes: routes.clone() };
         let further = settings.steps.iter();
         let further = further.map(|step| Step { after_ms: millis(step.after), routes: step.routes.clone() });
@@ -404,6 +405,12 @@ mod tests {
         assert_eq!(told(Kind::Permission), [at(1_000, "a")]);
         assert_eq!(told(Kind::SubagentReply), [], "off");
         assert_eq!(rules.focus_ms, 0);
+        settings.reply.routes.clear();
+        let first = settings.rules().of(Kind::Reply).steps[0].clone();
+        assert_eq!((first.after_ms, first.routes), at(15_000, "a"), "steps of its own are further ones");
+        settings.subagent_reply.steps = vec![step(30.0, "c")];
+        let first = settings.rules().of(Kind::SubagentReply).steps[0].clone();
+        assert_eq!(first.routes, Vec::<String>::new(), "nobody chose routes for its first");
         settings.enabled = false;
         assert!(settings.rules().kinds.iter().all(|rule| rule.steps.is_empty()));
     }
