@@ -38,13 +38,18 @@ pub fn mute(dir: &Path, options: &MuteOptions) -> Result<(), Failure> {
     let standing = standing_of(&Client::ask(dir, Request::Mute(request))?)?;
     let mut out = io::stdout();
     for mute in &standing.mutes {
-        let left = -ms_since(mute.until_ms) / 1000;
-        writeln!(out, "muted: {} for {}", harmless(&mute.what), span(left.max(0)))?;
+        let left = whole_seconds(-ms_since(mute.until_ms));
+        writeln!(out, "muted: {} for {}", harmless(&mute.what), span(left))?;
     }
     if standing.mutes.is_empty() {
         writeln!(out, "nothing is muted")?;
     }
     Ok(())
+}
+
+/// A second that has begun counts: what was muted for 90 min is so for 90 min.
+fn whole_seconds(ms: i64) -> i64 {
+    ms.max(0).saturating_add(999) / 1000
 }
 
 /// Sends a test notice.
@@ -87,4 +92,15 @@ fn row(item: &WaitingItem) -> String {
 fn standing_of(answer: &Answer) -> Result<Standing, Failure> {
     let standing = answer.reply.attention.as_deref().cloned();
     standing.ok_or_else(|| Failure::of_nonsense("it does not say what waits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_mute_is_rounded_up() {
+        assert_eq!(span(whole_seconds(90 * 60_000 - 7)), "1 h 30 min");
+        assert_eq!([whole_seconds(0), whole_seconds(-5), whole_seconds(1)], [0, 0, 1]);
+    }
 }

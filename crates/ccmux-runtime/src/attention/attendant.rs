@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::book::{Book, Kept, Page};
+use super::catch_up::CatchUp;
 use super::fact::Fact;
 use super::guests;
 use super::opencode::{Front, News, Step};
@@ -58,6 +59,9 @@ pub struct Turn {
 /// A notice, and where it may go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letter {
+    /// What it is about; absent in what an older daemon kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Key>,
     /// What is told.
     pub notice: Notice,
     /// The first one that works.
@@ -102,11 +106,14 @@ pub struct Attendant<T> {
     pub(super) engine: Attention,
     pub(super) texts: BTreeMap<Key, Text>,
     pub(super) turns: BTreeMap<SessionId, Turn>,
-    file: watch::Sender<FileState>,
+    pub(super) file: watch::Sender<FileState>,
+    pub(super) catch_up: CatchUp,
     own: Option<SessionId>,
     opencode: Front,
     dialog_gone_at: Option<Instant>,
-    page: Page,
+    pub(super) page: Page,
+    /// Ends the way of letters about items that are over.
+    pub(super) on_way: BTreeMap<Key, CancellationToken>,
     /// Counts changes, for whoever watches.
     changed: watch::Sender<u64>,
     pub(super) tasks: TaskTracker,
@@ -127,7 +134,7 @@ impl<T: Terminal> Attendant<T> {
         let (rows, texts): (Vec<_>, Vec<_>) =
             kept.items.into_iter().map(|(row, text)| (row.clone(), (row.key, text))).unzip();
         let engine = Attention::new(setting.rules.clone(), rows, kept.mutes, now).with_told(kept.told, now);
-        let attendant = Self {
+        let mut attendant = Self {
             setting,
             ears,
             heard,
@@ -135,14 +142,16 @@ impl<T: Terminal> Attendant<T> {
             texts: texts.into_iter().collect(),
             turns: kept.turns.into_iter().collect(),
             file: watch::channel(FileState::Absent).0,
+            catch_up: CatchUp::default(),
             own: None,
             opencode: Front::default(),
             dialog_gone_at: None,
             page: Page::default(),
+            on_way: BTreeMap::new(),
             changed: watch::channel(0).0,
             tasks: TaskTracker::new(),
         };
-        kept.letters.into_iter().for_each(|(number, letter)| attendant.send(Some(number), letter));
+        kept.letters.into_iter().for_each(|(number, letter)| attendant.send_again(number, letter, now));
         attendant
     }
 
@@ -173,6 +182,7 @@ impl<T: Terminal> Attendant<T> {
             Heard::Hook { session, own, fact } if own || self.setting.all_sessions => {
                 if own {
                     self.own = Some(session.clone());
+                    self.catch_up.heard(&fact);
                 }
                 self.fact(session, fact);
             }
@@ -180,6 +190,7 @@ impl<T: Terminal> Attendant<T> {
             Heard::Guest(news) => self.guest(news),
             Heard::Opencode(news) => self.opencode(news),
             Heard::File(state) => self.file_says(state),
+            Heard::Published(session) => self.published(session),
             Heard::AgentGone(session) => self.agent_gone(session),
             Heard::Alert { kind, session, message } => self.alert(kind, session, &message),
             Heard::Unstuck(kinds) => self.unstuck(kinds),
@@ -317,8 +328,9 @@ impl<T: Terminal> Attendant<T> {
 
     fn file_says(&mut self, state: FileState) {
         let is_open = |state: &FileState| matches!(state, FileState::Waiting(_));
-        let was_open = is_open(&self.file.borrow());
-        match (was_open, is_open(&state)) {
+        // Before the first state nobody knows: a dialog that is kept may have been answered without a daemon.
+        let may_be_open = is_open(&self.file.borrow()) || *self.file.borrow() == FileState::Absent;
+        match (may_be_open, is_open(&state)) {
             (true, false) if state != FileState::Absent => {
                 self.dialog_gone_at = Some(Instant::now() + DIALOG_GONE_AFTER);
             }
@@ -326,6 +338,7 @@ impl<T: Terminal> Attendant<T> {
             _ => {}
         }
         self.file.send_replace(state);
+        self.catch_up();
     }
 
     fn dialog_gone(&mut self) {
@@ -338,6 +351,7 @@ impl<T: Terminal> Attendant<T> {
     /// What the session waited for, it waits for no more; why it went is told by itself.
     fn agent_gone(&mut self, session: Option<SessionId>) {
         self.file.send_replace(FileState::Absent);
+        self.catch_up.end();
         let Some(own) = session.or_else(|| self.own_session()) else { return };
         for kind in [Kind::Reply, Kind::Permission, Kind::Question, Kind::SubagentReply] {
             self.engine.ended(&Selection::session(Source::Claude, own.clone()).kind(kind));
@@ -400,23 +414,12 @@ impl<T: Terminal> Attendant<T> {
                 self.note("attention.ended", &key);
                 self.texts.remove(&key);
                 self.page.keep.retain(|(row, _)| row.key != key);
+                self.call_back(&key);
                 self.page.forget.push(key);
             }
             Effect::KeepMutes(mutes) => self.page.mutes = Some(mutes),
             Effect::KeepTold(flurry, at) => self.page.told.push((flurry, at)),
         }
-    }
-
-    /// Claude is told nothing of its own session: it would answer, and be told of its answer's end, for ever.
-    fn write_letter(&mut self, key: &Key, mut routes: Vec<String>, waited_ms: u64) {
-        if self.own_session().as_ref() == Some(&key.session) {
-            routes.retain(|name| !self.setting.notifier.is_claude(name));
-        }
-        let Some(text) = self.texts.get(key).filter(|_| !routes.is_empty()) else { return };
-        let now = self.setting.clock.now();
-        let mut notice = text.notice(key, waited_ms / 1000, now.wall, now.utc_offset_s);
-        notice.code = self.setting.afar.code_of(&key.session, &key.subject).map(|code| code.to_string());
-        self.page.letters.push(Letter { notice, routes });
     }
 
     fn note(&self, event: &'static str, key: &Key) {

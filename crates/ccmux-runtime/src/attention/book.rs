@@ -245,7 +245,7 @@ mod tests {
     fn letter(title: &str) -> Letter {
         let [kind, session, body] = ["reply", "s1", "b"].map(str::to_owned);
         let notice = Notice { kind, session, title: title.to_owned(), body, ts: 7, code: None };
-        Letter { notice, routes: vec!["a".to_owned()] }
+        Letter { key: Some(row(title).key), notice, routes: vec!["a".to_owned()] }
     }
 
     #[test]

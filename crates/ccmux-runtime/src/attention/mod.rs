@@ -13,6 +13,7 @@
 //! | [`book`] | `attention.db`: what a restart must neither repeat nor forget |
 //! | [`opencode`] | the same for OpenCode's events |
 //! | [`attendant`] | the task |
+//! | `catch_up` | a turn that ended without a daemon |
 //! | `letters` | notices leave |
 //! | `list` | what is shown of what waits, and what may be muted |
 //!
@@ -23,6 +24,7 @@ pub mod attendant;
 #[cfg(test)]
 mod attendant_tests;
 pub mod book;
+mod catch_up;
 pub mod fact;
 pub mod guests;
 mod letters;
@@ -64,6 +66,8 @@ pub enum Heard {
     Opencode(opencode::News),
     /// The agent's state file changed.
     File(FileState),
+    /// A turn of that session was published.
+    Published(SessionId),
     /// The agent's process is gone; whose it was, if that is known.
     AgentGone(Option<SessionId>),
     /// Something people should know.
@@ -111,6 +115,7 @@ impl Ears {
     pub fn event(&self, event: &Event) {
         match event {
             Event::StateFileRead { state } => self.tell(Heard::File(state.clone())),
+            Event::TurnPublished { session, .. } => self.tell(Heard::Published(session.clone())),
             Event::AgentExited { .. } => self.tell(Heard::AgentGone(None)),
             Event::AgentMissing { session } => self.tell(Heard::AgentGone(session.clone())),
             Event::ScreenSeen { seen, .. } if seen.class != ScreenClass::Unknown => {

@@ -93,6 +93,9 @@ pub enum PostError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file that should hold one.
+    #[error("{0} is empty: write what it should hold into it")]
+    Empty(PathBuf),
     /// A variable with a secret.
     #[error("the variable {0} is not set: set it for the daemon")]
     Variable(String),
@@ -145,7 +148,7 @@ impl PostError {
         match self {
             Self::Unreachable(_) | Self::Limited { .. } | Self::Faulty(_) => true,
             Self::Status(code) => *code >= 500,
-            Self::File { .. } | Self::Variable(_) | Self::Url(_) | Self::Setting(_) => false,
+            Self::File { .. } | Self::Empty(_) | Self::Variable(_) | Self::Url(_) | Self::Setting(_) => false,
             Self::Refused { .. } | Self::Stranger => false,
         }
     }

@@ -52,8 +52,25 @@ impl Secrets {
         let mut text = String::new();
         let read = File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
         match read {
+            Ok(_) if text.trim().is_empty() => Err(PostError::Empty(path)),
             Ok(_) => Ok(text.trim().to_owned()),
             Err(source) => Err(PostError::File { path, source }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_is_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = Secret::hidden("token", &Some("~/token".to_owned()), &None);
+        for (text, read) in [("", None), (" \n", None), ("t\n", Some("t"))] {
+            std::fs::write(dir.path().join("token"), text).unwrap();
+            let known = Secrets::new(dir.path()).read(&secret).ok().flatten();
+            assert_eq!(known.as_deref(), read, "{text:?}");
         }
     }
 }

@@ -323,7 +323,7 @@ impl WebhookSettings {
         let urls = [&self.url, &self.url_file, &self.url_env].into_iter().flatten().count();
         match (urls, self.token_file.is_some() && self.token_env.is_some(), self.service) {
             (1, false, None) if self.chat.is_some() => bad("chat", "only service = \"telegram\" has one"),
-            (1, false, None) => Ok(()),
+            (1, false, None) => self.url().can_be_posted_to(name),
             (1, true, _) => bad("token_file", "give token_file or token_env, not both"),
             (1, false, Some(service)) => self.check_service(service).or_else(|(key, why)| bad(key, why)),
             _ => bad("url", "give one of url, url_file, url_env"),
@@ -351,7 +351,9 @@ impl RouteSettings {
             Err(SettingsError::Value { key: format!("routes.{name}.{key}"), why: why.to_owned() })
         };
         match self {
-            Self::Command { argv } if argv.is_empty() => bad("argv", "give a program"),
+            Self::Command { argv } if argv.first().is_none_or(|program| program.trim().is_empty()) => {
+                bad("argv", "give a program")
+            }
             Self::Webhook(hook) => hook.check(name),
             Self::DingTalk(robot) | Self::Lark(robot) => robot.check(name),
             Self::Gotify(gotify) => gotify.check(name),
@@ -418,7 +420,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_remedy() {
         type Spoil = fn(&mut AttentionSettings, &mut BTreeMap<String, RouteSettings>);
-        let cases: [(&str, Spoil); 14] = [
+        let cases: [(&str, Spoil); 17] = [
             ("attention.sessions", |a, _| a.sessions = "mine".into()),
             ("attention.quiet_hours", |a, _| a.quiet_hours = "22-7".into()),
             ("attention.stuck.after", |a, _| a.stuck.after = -1.0),
@@ -436,6 +438,19 @@ mod tests {
                 let slack =
                     WebhookSettings { service: Some(WebhookService::Slack), ..hook("https://x.example") };
                 drop(r.insert("x".into(), RouteSettings::Webhook(slack)));
+            }),
+            ("routes.x.argv", |_, r| {
+                drop(r.insert("x".into(), RouteSettings::Command { argv: vec![String::new()] }));
+            }),
+            ("routes.x.url", |_, r| {
+                let url = Some("http://x.example/hook".to_owned());
+                let hook = WebhookSettings { url, ..WebhookSettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Webhook(hook)));
+            }),
+            ("routes.x.url", |_, r| {
+                let [url, topic] = ["http://x.example", "t"].map(|text| Some(text.to_owned()));
+                let ntfy = NtfySettings { url, topic, ..NtfySettings::default() };
+                drop(r.insert("x".into(), RouteSettings::Ntfy(ntfy)));
             }),
             ("routes.x.chat", |_, r| {
                 let telegram = WebhookSettings {

@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::SettingsError;
+use crate::notify::post::checked;
 
 /// A service whose incoming webhooks take JSON of a form of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,11 +75,19 @@ impl Secret {
         }
     }
 
+    /// A URL that stands here is looked at at once; others are when they are used.
+    pub(super) fn can_be_posted_to(&self, route: &str) -> Result<(), SettingsError> {
+        match self.plain.as_deref().filter(|_| self.key == "url").map(checked) {
+            Some(Err(error)) => bad(route, self.key, &error.to_string()),
+            _ => Ok(()),
+        }
+    }
+
     fn one(&self, route: &str, may_be_plain: bool) -> Result<(), SettingsError> {
         let key = self.key;
         let plain = if may_be_plain { format!("{key}, ") } else { String::new() };
         match self.count() {
-            1 => Ok(()),
+            1 => self.can_be_posted_to(route),
             _ => bad(route, key, &format!("give one of {plain}{key}_file, {key}_env")),
         }
     }
