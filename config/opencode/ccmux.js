@@ -3,8 +3,8 @@
 //   OpenCode --event--> shape (a few short fields) --line--> control.sock of ccmuxd
 //
 // It decides nothing and waits for nothing. Without a daemon it does nothing but remember the last lines; it connects
-// again when there is something to tell. It writes no file, and nothing to the terminal. Of an error only its name and one
-// line go out; of a permission its kind; never headers, bodies or addresses.
+// again when there is something to tell. It writes no file, and nothing to the terminal. Of an error only its name and
+// status go out, and one line if no provider answered; of a permission its kind; never headers, bodies or addresses.
 import fs from "node:fs"
 import net from "node:net"
 import path from "node:path"
@@ -17,11 +17,17 @@ const MOST_CHARACTERS = 300 // of any text
 
 const short = (value) => (typeof value === "string" ? value.slice(0, MOST_CHARACTERS) : undefined)
 
-// One line of what an error says, without what may be secret in it.
-const message = (value) => {
-  const line = short(value)?.split("\n")[0] ?? ""
-  return /^\s*[{[<]/.test(line) ? undefined : line.replace(/[a-z][a-z0-9+.-]*:\/\/\S*/gi, "(address)")
+// One line of what an error says, without addresses. What a provider answered stands in the message, too: then none.
+const ADDRESS = /:\/\/|@|:\d|\.([a-z]{2}|.*\/)/i
+const message = (data) => {
+  const line = short(data?.message)?.trim().split("\n")[0] ?? ""
+  if (data?.responseBody || /^[{[<]/.test(line)) return undefined
+  return line.split(/\s+/).map((word) => (ADDRESS.test(word) ? "(address)" : word)).join(" ") || undefined
 }
+
+// Why a model is asked again: the provider's own words go no further.
+const REASONS =
+  /^(rate limited|too many requests|provider is overloaded|internal server error|bad gateway|service unavailable|gateway timeout|cannot connect to api|unable to connect)/i
 
 const session = (p) => ({
   sessionID: short(p.sessionID ?? p.info?.id),
@@ -42,12 +48,15 @@ const SHAPES = {
   "session.deleted": session,
   "session.status": (p) => ({
     sessionID: short(p.sessionID),
-    status: { type: short(p.status?.type), message: message(p.status?.message) },
+    status: { type: short(p.status?.type), message: REASONS.exec(short(p.status?.message) ?? "")?.[0] },
   }),
   "session.idle": (p) => ({ sessionID: short(p.sessionID) }),
   "session.error": (p) => ({
     sessionID: short(p.sessionID),
-    error: { name: short(p.error?.name), data: { message: message(p.error?.data?.message) } },
+    error: {
+      name: short(p.error?.name),
+      data: { message: message(p.error?.data), statusCode: Number(p.error?.data?.statusCode) || undefined },
+    },
   }),
   "permission.asked": permission,
   "permission.v2.asked": permission,

@@ -88,6 +88,8 @@ pub enum Event {
 pub enum Order {
     /// It waits from now on; the key names the root.
     Began {
+        /// Who told of it.
+        origin: Origin,
         /// For the engine.
         key: Key,
         /// The session itself, perhaps a sub-agent's.
@@ -122,6 +124,18 @@ impl Opencode {
     /// A process or a server's stream is connected, once more.
     pub fn opened(&mut self, origin: Origin) {
         self.origins.opened(origin);
+    }
+
+    /// What was asked before a restart, of that session of theirs.
+    pub fn restored(&mut self, origin: Origin, about: &SessionId, key: &Key) {
+        let session = self.session(&(origin, about.clone()));
+        if *about != key.session {
+            session.parent = Some(Some(key.session.clone()));
+        }
+        match key.kind {
+            Kind::Stuck => session.retries = Some(key.session.clone()),
+            kind => drop(session.ask(&key.subject, kind, key.session.clone())),
+        }
     }
 
     /// One connection has ended; with the last one its sessions ask nothing any more. What was completed stays so: `run`
@@ -194,7 +208,7 @@ impl Opencode {
 
     fn apply(&mut self, at: &At, event: Event) {
         match event {
-            Event::Info { parent } => self.session(at).parent = Some(parent),
+            Event::Info { parent } => self.introduced(at, parent),
             Event::Busy => self.busy(at),
             Event::Retry => self.retry(at),
             Event::Step => self.answers_again(at),
@@ -211,6 +225,16 @@ impl Opencode {
 
     fn session(&mut self, at: &At) -> &mut Session {
         self.sessions.entry(at.clone()).or_default()
+    }
+
+    /// Whose it is may be said only after its turn: who heard nothing of its beginning is told behind its end.
+    fn introduced(&mut self, at: &At, parent: Option<SessionId>) {
+        let session = self.session(at);
+        let is_complete = std::mem::take(&mut session.nameless) && parent.is_none();
+        session.parent = Some(parent);
+        if is_complete {
+            self.completed(at);
+        }
     }
 
     /// The session that started it all, as far as that is known.
@@ -280,7 +304,7 @@ impl Opencode {
     }
 
     /// While a descendant runs, a turn of the root's own follows: nobody is waited for. Who is not known to be a root may
-    /// be a child.
+    /// be a child, and waits until that is said.
     fn completed(&mut self, root: &At) {
         let runs = self
             .sessions
@@ -288,7 +312,8 @@ impl Opencode {
             .any(|(at, session)| at.0 == root.0 && at.1 != root.1 && session.busy && self.root(at) == root.1);
         let session = self.session(root);
         session.deferred = runs;
-        if !runs && session.parent.is_some() {
+        session.nameless = !runs && session.parent.is_none();
+        if !runs && !session.nameless {
             let turn = session.turn();
             self.began(root, Kind::Reply, turn);
         }
@@ -368,7 +393,7 @@ impl Opencode {
 
     fn began(&mut self, at: &At, kind: Kind, subject: String) {
         let key = Key { source: Source::Opencode, session: self.root(at), kind, subject };
-        self.orders.push_back(Order::Began { key, about: at.1.clone() });
+        self.orders.push_back(Order::Began { origin: at.0, key, about: at.1.clone() });
     }
 
     fn end(&mut self, session: &SessionId, kind: Option<Kind>, subject: Option<String>) {

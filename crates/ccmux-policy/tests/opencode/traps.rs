@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ccmux_policy::attention::Kind;
-use ccmux_policy::attention::opencode::{Event, Origin};
+use ccmux_policy::attention::opencode::{Event, Opencode, Origin};
 use ccmux_wire::id::SessionId;
 
 use super::rules;
@@ -93,6 +93,19 @@ fn a_child_nobody_introduced_completes_nothing() {
 }
 
 #[test]
+fn who_is_introduced_behind_the_end_of_a_turn_is_done_if_it_is_a_root() {
+    let mut world = world();
+    says(&mut world, TUI, "s", &DONE);
+    says(&mut world, TUI, "s", &[root(), root()]);
+    says(&mut world, TUI, "c", &DONE);
+    says(&mut world, TUI, "c", &[child_of("s"), root()]);
+    says(&mut world, TUI, "again", &DONE);
+    says(&mut world, TUI, "again", &[Event::Busy, root()]);
+    world.until(60_000);
+    assert_eq!(world.notices, ["15000 s reply turn 1"]);
+}
+
+#[test]
 fn a_root_that_waited_for_a_child_is_done_when_the_child_is_deleted() {
     let mut world = world();
     says(&mut world, TUI, "s", &[root()]);
@@ -133,6 +146,28 @@ fn after_an_interruption_a_server_says_what_is_asked_and_what_is_over() {
     world.opencode.reconciled(STREAM, &busy, &asks);
     world.until(60_000);
     assert_eq!(world.notices, ["1000 s permission p2", "1000 s permission p4"]);
+}
+
+#[test]
+fn what_was_asked_before_a_restart_is_over_with_its_process_or_if_its_server_says_so() {
+    let mut world = world();
+    says(&mut world, TUI, "root", &[asked("gone")]);
+    says(&mut world, STREAM, "s", &[asked("answered"), asked("open")]);
+    says(&mut world, STREAM, "idle", &[asked("left"), Event::Retry]);
+    let waiting = world.engine.waiting(Default::default());
+    assert_eq!(waiting.len(), 5);
+    world.opencode = Opencode::default();
+    for key in waiting.into_iter().map(|waiting| waiting.key) {
+        let origin = if key.session.as_str() == "root" { TUI } else { STREAM };
+        world.opencode.restored(origin, &key.session.clone(), &key);
+    }
+    let asks = [(SessionId::new("s"), Kind::Permission, "open".to_owned())];
+    world.opencode.reconciled(STREAM, &BTreeSet::from([SessionId::new("s")]), &asks);
+    world.opencode.closed(TUI);
+    world.drain();
+    let open = world.engine.waiting(Default::default());
+    let open: Vec<_> = open.iter().map(|waiting| waiting.key.to_string()).collect();
+    assert_eq!(open, ["s permission open"]);
 }
 
 #[test]

@@ -151,8 +151,29 @@ impl<T: Terminal> Attendant<T> {
             changed: watch::channel(0).0,
             tasks: TaskTracker::new(),
         };
+        attendant.take_up_asks();
         kept.letters.into_iter().for_each(|(number, letter)| attendant.send_again(number, letter, now));
         attendant
+    }
+
+    /// What others were asked for before a restart ends with them, also if they say nothing any more.
+    fn take_up_asks(&mut self) {
+        let mut tellers = BTreeMap::new();
+        for (key, text) in &self.texts {
+            if let Text::Told { by, .. } = text {
+                self.opencode.restored(key, by);
+                tellers.insert(by.origin, by.clone());
+            }
+        }
+        for (origin, teller) in tellers {
+            let (ears, shutdown) = (self.ears.clone(), self.setting.shutdown.clone());
+            self.tasks.spawn(async move {
+                tokio::select! {
+                    () = shutdown.cancelled() => {}
+                    () = teller.is_gone() => ears.tell(Heard::Opencode(News::Closed(origin))),
+                }
+            });
+        }
     }
 
     /// Says when something changed.

@@ -17,6 +17,7 @@ use jiff::tz::Offset;
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::opencode::Teller;
 use crate::notify::Notice;
 
 /// So many characters of a prompt say what the task is.
@@ -34,6 +35,13 @@ pub enum Text {
         started: UnixMs,
         /// How long it took.
         seconds: u64,
+    },
+    /// What ends with whoever told of it.
+    Told {
+        /// Who that is.
+        by: Teller,
+        /// What is said.
+        text: Box<Text>,
     },
     /// Anything else: a title, and what it is about.
     Plain {
@@ -71,6 +79,7 @@ impl Text {
     /// What people are told, `waited_s` after it began to wait.
     pub fn notice(&self, key: &Key, waited_s: u64, now: UnixMs, utc_offset_s: i32) -> Notice {
         let (title, body) = match self {
+            Self::Told { text, .. } => return text.notice(key, waited_s, now, utc_offset_s),
             Self::Plain { title, body } | Self::Note { title, body, .. } => (title.clone(), body.clone()),
             Self::Silence { task, started, seconds } => {
                 let started = local(*started, utc_offset_s);
@@ -88,6 +97,7 @@ impl Text {
     /// One line, for lists.
     pub fn line(&self) -> String {
         match self {
+            Self::Told { text, .. } => text.line(),
             Self::Silence { task, .. } => format!("Task: {task}"),
             Self::Plain { body, .. } | Self::Note { body, .. } => {
                 body.lines().next().unwrap_or_default().to_owned()

@@ -150,6 +150,20 @@ mod tests {
         assert!(book.reread().unwrap_err().to_string().contains("must be a file"), "and nothing hangs");
     }
 
+    /// Builds for tests have more of the library than the shipped one: what that has is looked at, too.
+    #[test]
+    fn a_pattern_may_leave_upper_and_lower_case_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = BUILT_IN.replace("'^Pane is dead\\b'", "'(?i)^pane is dead\\b'");
+        assert_ne!(own, BUILT_IN);
+        std::fs::write(folder.path().join("claude-code.toml"), own).unwrap();
+        RuleBook::open("claude-code", Some(folder.path())).unwrap();
+        let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+        let workspace = std::fs::read_to_string(workspace).unwrap();
+        let regex = workspace.lines().find(|line| line.starts_with("regex = ")).unwrap();
+        assert!(regex.contains("unicode-case"), "{regex}");
+    }
+
     #[test]
     fn a_profile_without_rules_is_told_where_they_would_be() {
         let folder = tempfile::tempdir().unwrap();

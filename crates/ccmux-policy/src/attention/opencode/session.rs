@@ -25,6 +25,8 @@ pub(super) struct Session {
     pub(super) retries: Option<SessionId>,
     /// It was complete while descendants ran.
     pub(super) deferred: bool,
+    /// It was complete while nobody knew whether it is a root.
+    pub(super) nameless: bool,
     /// By request, and whose item each is: a parent may be heard of later.
     pub(super) asks: BTreeMap<String, (Kind, SessionId)>,
     /// The user's messages, latest last.
@@ -48,7 +50,7 @@ impl Session {
 
     fn begin_turn(&mut self) {
         self.turns += 1;
-        (self.finished, self.failed, self.deferred) = (false, false, false);
+        (self.finished, self.failed, self.deferred, self.nameless) = (false, false, false, false);
     }
 
     /// It is idle; `true`: a turn was completed by that.

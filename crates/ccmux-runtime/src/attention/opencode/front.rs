@@ -13,7 +13,7 @@ use ccmux_policy::attention::opencode::{Opencode, Order, Origin};
 use ccmux_policy::attention::{Key, Kind, Selection};
 use ccmux_wire::id::SessionId;
 
-use super::{News, Said};
+use super::{News, Said, Teller};
 use crate::attention::words::{TASK_CHARS, Text, shortened};
 use crate::spots::Spot;
 
@@ -78,6 +78,11 @@ impl Front {
         }
     }
 
+    /// What was asked before a restart, by whoever told of it then.
+    pub fn restored(&mut self, key: &Key, by: &Teller) {
+        self.policy.restored(by.origin, &by.about, key);
+    }
+
     /// Where somebody sees that session.
     pub fn spot_of(&self, session: &SessionId) -> Option<&Spot> {
         self.sessions.get(session)?.spot.as_ref()
@@ -106,8 +111,13 @@ impl Front {
         let mut steps = Vec::new();
         while let Some(order) = self.policy.next_order() {
             match order {
-                Order::Began { key, about } => {
+                Order::Began { key, about, origin } => {
                     let text = self.text(&key, &about, detail(&key), now);
+                    let text = if ends_with_its_teller(key.kind) {
+                        Text::Told { by: Teller::of(origin, &about), text: Box::new(text) }
+                    } else {
+                        text
+                    };
                     steps.push(Step::Began(key, text));
                 }
                 Order::Ended(which) => steps.push(Step::Ended(which)),
@@ -153,6 +163,11 @@ impl Front {
         let title = self.sessions.get(session).map(|about| about.title.clone());
         title.filter(|title| !title.is_empty()).unwrap_or_else(|| session.to_string())
     }
+}
+
+/// What is complete or failed stays so.
+fn ends_with_its_teller(kind: Kind) -> bool {
+    kind.is_dialog() || kind == Kind::Stuck
 }
 
 #[cfg(test)]

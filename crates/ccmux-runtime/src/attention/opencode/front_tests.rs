@@ -75,6 +75,21 @@ fn a_completion_is_the_silence_reminder_of_what_was_written() {
 }
 
 #[test]
+fn what_was_asked_before_a_restart_ends_with_its_process() {
+    let mut front = front_with_a_child();
+    let asked = json!({"sessionID": "child", "id": "per_1", "permission": "bash"});
+    let steps = hear(&mut front, "permission.asked", asked, 0);
+    let [Step::Began(key, text)] = steps.as_slice() else { panic!("{steps:?}") };
+    let kept: Text = serde_json::from_str(&serde_json::to_string(text).unwrap()).unwrap();
+    let Text::Told { by, .. } = &kept else { panic!("{kept:?}") };
+    let mut next = Front::default();
+    next.restored(key, by);
+    let steps = next.hear(News::Closed(by.origin), UnixMs(0));
+    let [Step::Ended(which)] = steps.as_slice() else { panic!("{steps:?}") };
+    assert_eq!((&which.session, which.subject.as_deref()), (&key.session, Some("per_1")));
+}
+
+#[test]
 fn the_pane_of_a_session_outlives_its_process() {
     let mut front = Front::default();
     let spot = Spot { pane: Some(("/s".into(), "%3".into())), window: None };

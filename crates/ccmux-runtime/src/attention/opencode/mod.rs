@@ -11,13 +11,14 @@
 //! | [`said`] | an event's JSON → what it means, and the few words of it that a notice shows |
 //! | [`front`] | what is known of sessions in words, beside what the policy knows of them |
 //! | [`stream`] | the second source: a server's stream of events |
-
+//! | [`teller`] | who told of an item, for the next daemon |
 //!
 //! What comes in is hostile until [`said`] has looked at it.
 
 pub mod front;
 pub mod said;
 pub mod stream;
+pub mod teller;
 
 use ccmux_policy::attention::Kind;
 use ccmux_policy::attention::opencode::Origin;
@@ -25,6 +26,7 @@ use ccmux_wire::id::SessionId;
 
 pub use front::{Front, Step};
 pub use said::Said;
+pub use teller::Teller;
 
 use crate::spots::Spot;
 

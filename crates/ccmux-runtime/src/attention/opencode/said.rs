@@ -2,19 +2,17 @@
 //!
 //! ```text
 //! {"type":"session.error","properties":{"sessionID":"ses_…","error":{"name":"APIError","data":{"message":…,
-//!  "responseHeaders":…,"responseBody":…,"metadata":{"url":…}}}}}     ─►  Failed, "APIError: rate limited"
+//!  "statusCode":429,"responseHeaders":…,"responseBody":…,"metadata":{"url":…}}}}}     ─►  Failed, "APIError 429"
 //! ```
 //!
-//! Only what is named here is read. Of an error that is its name and one line of its message, without addresses: headers
-//! and bodies of the model's provider hold secrets. The plugin leaves them out, too; this does not rely on it.
-
-use std::sync::LazyLock;
+//! Only what is named here is read. Of an error that is its name and its status. OpenCode puts what the model's provider
+//! answered into the message, and that holds secrets: one line of it, without addresses, is shown only where nothing was
+//! answered. The plugin leaves all that out, too; this does not rely on it.
 
 use ccmux_policy::attention::Kind;
 use ccmux_policy::attention::opencode::Event;
 use ccmux_wire::id::SessionId;
 use ccmux_wire::opencode::OpencodeEvent;
-use regex::Regex;
 use serde_json::Value;
 
 use crate::attention::words::{TASK_CHARS, shortened};
@@ -25,8 +23,18 @@ const MAX_CHARS: usize = 200;
 const MAX_ID_BYTES: usize = 128;
 const ABORTED: &str = "MessageAbortedError";
 
-/// An address, whatever its scheme.
-static ADDRESS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)[a-z][a-z0-9+.-]*://\S*").ok());
+/// Why a model is asked again: in these words it is told. What else stands there may be the provider's.
+const REASONS: [&str; 9] = [
+    "Rate limited",
+    "Too many requests",
+    "Provider is overloaded",
+    "Internal server error",
+    "Bad gateway",
+    "Service unavailable",
+    "Gateway timeout",
+    "Cannot connect to API",
+    "Unable to connect",
+];
 
 /// What an event says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,14 +150,33 @@ fn detail_of(name: &str, properties: &Value) -> Option<String> {
             Some(words(action?))
         }
         "question.asked" | "question.v2.asked" => Some(words(text_at(properties, "/questions/0/question")?)),
-        "session.status" => one_line(text_at(properties, "/status/message")?),
-        "session.error" => {
-            let name = words(text_at(properties, "/error/name").unwrap_or("Error"));
-            let message = text_at(properties, "/error/data/message").and_then(one_line);
-            Some(message.map_or_else(|| name.clone(), |message| format!("{name}: {message}")))
-        }
+        "session.status" => reason(text_at(properties, "/status/message")?),
+        "session.error" => Some(error(properties.get("error").unwrap_or(&Value::Null))),
         _ => None,
     }
+}
+
+/// `APIError 422`, or where no provider answered `UnknownError: Model not found`.
+fn error(error: &Value) -> String {
+    let mut said = words(text_at(error, "/name").unwrap_or("Error"));
+    let status = error.pointer("/data/statusCode").and_then(Value::as_u64);
+    if let Some(status) = status.filter(|status| (100..600).contains(status)) {
+        said.push_str(&format!(" {status}"));
+    }
+    let body = error.pointer("/data/responseBody");
+    let is_answered = body.is_some_and(|body| !body.is_null() && body.as_str() != Some(""));
+    if let Some(line) = text_at(error, "/data/message").filter(|_| !is_answered).and_then(one_line) {
+        said.push_str(&format!(": {line}"));
+    }
+    said
+}
+
+/// One of the known ones.
+fn reason(message: &str) -> Option<String> {
+    let begins = |reason: &&&str| {
+        message.get(..reason.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(reason))
+    };
+    REASONS.iter().find(begins).map(|reason| (*reason).to_owned())
 }
 
 /// One line without addresses; `None` for what is no sentence but a body.
@@ -158,8 +185,18 @@ fn one_line(text: &str) -> Option<String> {
     if line.starts_with(['{', '[', '<']) {
         return None;
     }
-    let without = ADDRESS.as_ref()?.replace_all(line, "(address)");
-    Some(words(&without))
+    let shown = |word| if is_address(word) { "(address)" } else { word };
+    Some(words(&line.split_whitespace().map(shown).collect::<Vec<_>>().join(" ")))
+}
+
+/// `https://…`, `user@host`, `host:8443`, `host.example/v1`.
+fn is_address(word: &str) -> bool {
+    let has_port = word.split(':').skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
+    let has_domain = word
+        .split('.')
+        .skip(1)
+        .any(|rest| rest.bytes().take_while(u8::is_ascii_alphabetic).count() >= 2 || rest.contains('/'));
+    word.contains("://") || word.contains('@') || has_port || has_domain
 }
 
 fn words(text: &str) -> String {

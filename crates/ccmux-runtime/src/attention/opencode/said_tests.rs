@@ -70,29 +70,62 @@ fn each_recorded_event_means_what_the_policys_scenarios_say() {
     }
 }
 
+fn failed(name: &str, data: Value) -> Said {
+    let properties = json!({"sessionID": "ses_1", "error": {"name": name, "data": data}});
+    said(&json!({"type": "session.error", "properties": properties})).unwrap()
+}
+
 #[test]
-fn an_error_shows_its_name_and_one_line_but_no_header_body_or_address() {
-    let error = |name: &str, message: Value| {
+fn an_error_that_a_provider_answered_shows_its_name_and_status_and_nothing_of_the_answer() {
+    for message in [
+        json!("Unprocessable Entity: denied for key sk-CANARY of tenant CANARY.corp.example:8443/v1"),
+        json!("CANARY"),
+        json!("{\"error\":\"CANARY\"}"),
+        json!(["CANARY"]),
+    ] {
         let data = json!({
-            "message": message, "statusCode": 401, "responseHeaders": {"set-cookie": "CANARY-header"},
-            "responseBody": "CANARY-body", "metadata": {"url": "https://CANARY-url/v1?key=CANARY"},
+            "message": message, "statusCode": 422, "responseHeaders": {"set-cookie": "CANARY-header"},
+            "responseBody": "denied for key sk-CANARY", "metadata": {"url": "https://CANARY-url/v1?key=CANARY"},
         });
-        let properties = json!({"sessionID": "ses_1", "error": {"name": name, "data": data}});
-        said(&json!({"type": "session.error", "properties": properties})).unwrap()
-    };
-    let detail = |message: Value| error("APIError", message).detail.unwrap();
-    assert_eq!(detail(json!("rate limited")), "APIError: rate limited");
-    assert_eq!(
-        detail(json!("can't reach https://u:CANARY@host/v1?k=CANARY now\nCANARY stack")),
-        "APIError: can't reach (address) now"
-    );
-    for body in ["{\"error\":\"CANARY\"}", "<html>CANARY", "[CANARY]"] {
-        assert_eq!(detail(json!(body)), "APIError");
+        let said = failed("APIError", data);
+        assert_eq!(said.detail.as_deref(), Some("APIError 422"));
+        assert!(!format!("{said:?}").contains("CANARY"), "{said:?}");
     }
-    assert_eq!(detail(json!(["CANARY"])), "APIError");
-    assert!(!format!("{:?}", error("APIError", json!("x"))).contains("CANARY"));
-    let aborted = error("MessageAbortedError", json!("Aborted"));
+    let aborted = failed("MessageAbortedError", json!({"message": "Aborted"}));
     assert_eq!(aborted.events, [Event::Failed { aborted: true }]);
+}
+
+#[test]
+fn an_error_that_nobody_answered_shows_one_line_without_addresses() {
+    let detail = |message: &str| failed("APIError", json!({"message": message})).detail.unwrap();
+    assert_eq!(detail("rate limited"), "APIError: rate limited");
+    assert_eq!(detail("Model not found: nope/gpt-4.1"), "APIError: Model not found: nope/gpt-4.1");
+    for address in [
+        "https://u:CANARY@host/v1?k=CANARY",
+        "HTTPS://CANARY",
+        "CANARY.corp.example",
+        "CANARY.corp.example:8443/v1",
+        "CANARY:8443",
+        "CANARY@host",
+    ] {
+        let said = detail(&format!("can't reach {address} now\nCANARY stack"));
+        assert_eq!(said, "APIError: can't reach (address) now", "{address}");
+    }
+    for body in ["{\"error\":\"CANARY\"}", "<html>CANARY", "[CANARY]"] {
+        assert_eq!(detail(body), "APIError");
+    }
+}
+
+#[test]
+fn a_model_that_is_asked_again_says_why_in_known_words_only() {
+    let detail = |message: &str| {
+        let status = json!({"type": "retry", "attempt": 1, "message": message});
+        let properties = json!({"sessionID": "ses_1", "status": status});
+        said(&json!({"type": "session.status", "properties": properties})).unwrap().detail
+    };
+    assert_eq!(detail("rate limited"), Some("Rate limited".to_owned()));
+    assert_eq!(detail("Too Many Requests: key sk-CANARY"), Some("Too many requests".to_owned()));
+    assert_eq!(detail("quota of sk-CANARY at CANARY.example is used up"), None);
 }
 
 #[test]

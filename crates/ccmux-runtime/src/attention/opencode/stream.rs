@@ -3,7 +3,7 @@
 //! ```text
 //! GET /global/event ─► data: {"directory":…,"payload":{"id","type","properties"}}
 //!    first line: what is busy, what is asked (GET /session/status, /permission, /question) ─► News::Reconciled
-//!    broken: at once again; refused: the server is gone, and is asked again after 1 s, 2 s, … 60 s
+//!    broken or refused: again after 1 s, 2 s, … 60 s, and after 1 s if it was there for 10 s; refused: the server is gone
 //! ```
 //!
 //! One thread a connection reads; what it hears goes to the attendant as the plugin's events do. A server sends a line
@@ -20,7 +20,7 @@ use ccmux_wire::id::SessionId;
 use ccmux_wire::opencode::OpencodeEvent;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{News, Said};
@@ -31,6 +31,8 @@ use crate::settings::opencode::OpencodeServer;
 /// Heartbeats come every 10 s.
 const SILENT_FOR: Duration = Duration::from_secs(35);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// A stream that lasts for less is none: there are servers that end each at its first line.
+const LASTS_FOR: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Longer lines hold files and diffs; nobody waits for them.
@@ -83,15 +85,15 @@ impl Stream {
     pub async fn run(self) {
         let (mut pause, mut is_open) = (FIRST_PAUSE, false);
         loop {
+            let began = Instant::now();
             let was_heard = tokio::select! {
                 () = self.shutdown.cancelled() => return,
                 was_heard = self.hear(&mut is_open) => was_heard,
             };
-            if was_heard {
+            if was_heard && began.elapsed() >= LASTS_FOR {
                 pause = FIRST_PAUSE;
-                continue;
             }
-            if std::mem::take(&mut is_open) {
+            if !was_heard && std::mem::take(&mut is_open) {
                 self.tell(News::Closed(self.origin));
                 tracing::info!(event = "opencode.gone", server = self.name);
             }
@@ -192,6 +194,7 @@ impl Stream {
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(ANSWERS_WITHIN))
             .timeout_recv_response(Some(ANSWERS_WITHIN))
+            .timeout_per_read(Some(SILENT_FOR))
             .timeout_global(within)
             .max_redirects(0)
             .http_status_as_error(false)

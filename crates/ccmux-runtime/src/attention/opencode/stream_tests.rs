@@ -102,6 +102,25 @@ async fn a_stream_is_reconciled_followed_and_taken_up_again() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_each_stream_at_once_is_asked_after_longer_and_longer_pauses() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("password"), "secret\n").unwrap();
+    let (port, opened) = server(json!([]));
+    let (ears, mut heard) = Ears::new();
+    let stream = stream(port, home.path(), ears);
+    let shutdown = stream.shutdown.clone();
+    let began = Instant::now();
+    let running = tokio::spawn(stream.run());
+    for _ in 0..3 {
+        while !next(&mut heard).await.contains("Reconciled") {}
+        drop(opened.recv().unwrap());
+    }
+    assert!(began.elapsed() >= FIRST_PAUSE * 3, "{:?}", began.elapsed());
+    shutdown.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
 async fn without_the_password_nothing_is_followed() {
     let home = tempfile::tempdir().unwrap();
     let (port, _opened) = server(json!([]));
