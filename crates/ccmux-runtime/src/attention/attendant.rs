@@ -106,6 +106,8 @@ pub struct Attendant<T> {
     own: Option<SessionId>,
     opencode: Front,
     dialog_gone_at: Option<Instant>,
+    /// The last number that went to something a guest said.
+    pub(super) said: i64,
     page: Page,
     /// Counts changes, for whoever watches.
     changed: watch::Sender<u64>,
@@ -138,6 +140,7 @@ impl<T: Terminal> Attendant<T> {
             own: None,
             opencode: Front::default(),
             dialog_gone_at: None,
+            said: 0,
             page: Page::default(),
             changed: watch::channel(0).0,
             tasks: TaskTracker::new(),
