@@ -150,6 +150,23 @@ fn a7_a_bad_variable_is_refused_with_78_and_a_near_miss_is_warned_of() {
 
 /// Acceptance A7.
 #[test]
+fn a7_a_token_that_a_start_would_refuse_is_refused_by_the_check_too() {
+    let text = "[tcp]\nlisten = \"127.0.0.1:9\"\ntoken_file = \"~/token\"\n";
+    let house = House::builder().settings(text).build();
+    let token = house.home().join("token");
+    for (content, mode, good) in
+        [("short", 0o600, false), (&*"x".repeat(16), 0o644, false), (&*"x".repeat(16), 0o600, true)]
+    {
+        fs::write(&token, content).unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
+        let output = house.run_daemon(&["--check-config"]);
+        assert_eq!(output.status.code(), Some(if good { 0 } else { 78 }), "{content} {mode:o}");
+        assert!(good || one_line(&output).contains("token"), "{output:?}");
+    }
+}
+
+/// Acceptance A7.
+#[test]
 fn a7_usage_is_refused_with_2() {
     let house = House::builder().build();
     assert_eq!(house.run_daemon(&["--no-such-flag"]).status.code(), Some(2));

@@ -64,6 +64,25 @@ fn three_lines_become_a_notice_of_their_kind_and_window() {
 
 /// Acceptance G6.
 #[test]
+fn what_is_said_at_once_and_each_permission_of_a_container_without_a_socket_is_told() {
+    let (house, address) = house();
+    assert_eq!(say(address, b"complete\n88\nfirst\n"), "ok\n");
+    assert_eq!(say(address, b"complete\n88\nsecond\n"), "ok\n");
+    house.wait_until("the second one to stand", || house.ccmux_ok(&["attention"]).contains("second"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/container/tell.sh");
+    for count in 1..=3 {
+        let mut tell = house.command("bash");
+        tell.args([script, "question", "Claude waits for an answer"]);
+        tell.env("CCMUX_TCP", address.to_string()).env("WINDOWID", "89");
+        assert!(house.run_to_end(tell).status.success());
+        let told = || notices(&house).iter().filter(|notice| notice["session"] == "w-89").count();
+        house.wait_until("its notice", || told() == count);
+    }
+    assert_eq!(house.ccmux_ok(&["attention"]).matches("w-89").count(), 1, "the latest stands");
+}
+
+/// Acceptance G6.
+#[test]
 fn probes_garbage_and_ten_thousand_connections_are_survived() {
     let (house, address) = house();
     let before = descriptors(&house);

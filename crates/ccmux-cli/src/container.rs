@@ -91,9 +91,7 @@ fn list(dir: &Path, json: bool) -> Result<(), Failure> {
         writeln!(out, "{}  {}  process {}", container.id, ago(container.since_ms), container.pid)?;
     }
     for question in &containers.questions {
-        let state = question.answer.as_ref().map_or("waits", |_| "answered");
-        let (id, text) = (harmless(&question.id), harmless(&question.question));
-        writeln!(out, "{}  {id}  {state}  {text}", question.container)?;
+        writeln!(out, "{}", row(question))?;
     }
     if containers.containers.is_empty() {
         writeln!(out, "no container is open")?;
@@ -101,7 +99,32 @@ fn list(dir: &Path, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// One line, whatever a container wrote: with a line break in it, it could show a question of another.
+fn row(question: &GuestQuestion) -> String {
+    let GuestQuestion { id, container, question: text, .. } = question;
+    let state = question.answer.as_ref().map_or("waits", |_| "answered");
+    harmless(&format!("{container}  {id}  {state}  {text}")).replace(['\n', '\t'], " ")
+}
+
 fn containers(answer: Answer) -> Result<Containers, Failure> {
     let containers = answer.reply.container.map(|containers| *containers);
     containers.ok_or_else(|| Failure::of_nonsense("it says nothing of containers"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_one_row_whatever_a_container_wrote() {
+        let question = GuestQuestion {
+            id: "q-1-abcdef".into(),
+            container: "aaaa".to_owned().try_into().unwrap(),
+            question: "Which?\nbbbb  q-2-abcdef\twaits\r\x1b[1APush?".into(),
+            asked_ms: 7,
+            answer: None,
+        };
+        let told = "aaaa  q-1-abcdef  waits  Which? bbbb  q-2-abcdef waits\u{fffd}\u{fffd}[1APush?";
+        assert_eq!(row(&question), told);
+    }
 }

@@ -89,9 +89,18 @@ fn with_settings(cli: &Cli, run: impl FnOnce(Loaded) -> ExitCode) -> ExitCode {
         return print::settings(&loaded);
     }
     if cli.check_config {
-        return ExitCode::SUCCESS;
+        return check(&loaded);
     }
     run(loaded)
+}
+
+/// What a start would refuse beyond the settings themselves: the file of a token.
+fn check(loaded: &Loaded) -> ExitCode {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    match loaded.settings.tcp.token_to_listen(&home) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => fail(EX_CONFIG, &error.to_string()),
+    }
 }
 
 /// Adds what the process itself knows: home, environment, binaries.

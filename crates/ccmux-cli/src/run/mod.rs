@@ -79,7 +79,7 @@ fn plan(dir: &Path, instance: Option<&InstanceName>, options: RunOptions) -> Res
     let failed = |error: String| Failure::Failed(error);
     let project = std::env::current_dir()
         .map_err(|error| failed(format!("can't tell the working directory: {error}")))?;
-    refuse_wide(&project)?;
+    refuse_wide(&project, &private_places())?;
     let paths = Paths::lookup(instance).map_err(|error| failed(error.to_string()))?;
     let place = paths.state_dir.join("container");
     let id = new_id()?;
@@ -88,6 +88,7 @@ fn plan(dir: &Path, instance: Option<&InstanceName>, options: RunOptions) -> Res
         true => (NOT_ROOT, NOT_ROOT),
         false => (getuid().as_raw(), getgid().as_raw()),
     };
+    let to = options.tcp.as_deref().map(crate::tcp::address_of).transpose()?;
     let token = options.token_file.map(|file| file.canonicalize()).transpose();
     let token = token.map_err(|error| failed(format!("the token's file: {error}")))?;
     let window = std::env::var("WINDOWID").ok().and_then(|window| WindowId::try_from(window).ok());
@@ -103,7 +104,7 @@ fn plan(dir: &Path, instance: Option<&InstanceName>, options: RunOptions) -> Res
         programs: programs()?,
         project,
         window,
-        tcp: options.tcp.map(|to| Tcp { to, token }),
+        tcp: to.map(|to| Tcp { to, token }),
         variables: plan::PASSED.iter().filter(|name| std::env::var_os(name).is_some()).copied().collect(),
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
         further: options.engine_args,
@@ -112,14 +113,34 @@ fn plan(dir: &Path, instance: Option<&InstanceName>, options: RunOptions) -> Res
     })
 }
 
-/// The whole home folder in a container is no project.
-fn refuse_wide(project: &Path) -> Result<(), Failure> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    if project == Path::new("/") || home.is_some_and(|home| home == project) {
-        let project = project.display();
-        return Err(Failure::Refused(format!("{project} is no project: go to the project's own directory")));
-    }
-    Ok(())
+/// What no container may have: the home folder as a whole, and Claude's configuration in whole or in part.
+struct Private {
+    home: Option<PathBuf>,
+    claude: Vec<PathBuf>,
+}
+
+fn private_places() -> Private {
+    let place = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = place("HOME");
+    let claude = home.as_ref().map(|home| home.join(".claude")).into_iter();
+    Private { home, claude: claude.chain(place("CLAUDE_CONFIG_DIR")).collect() }
+}
+
+/// Links are followed: the mount would, too.
+fn refuse_wide(project: &Path, private: &Private) -> Result<(), Failure> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let real_project = real(project);
+    let holds_home = private.home.iter().any(|home| real(home).starts_with(&real_project));
+    let of_claude = private.claude.iter().map(|claude| real(claude));
+    let mut touching =
+        of_claude.filter(|claude| claude.starts_with(&real_project) || real_project.starts_with(claude));
+    let why = match touching.next() {
+        _ if holds_home || real_project == Path::new("/") => "it holds your home folder".to_owned(),
+        Some(claude) => format!("Claude's own configuration is there ({})", claude.display()),
+        None => return Ok(()),
+    };
+    let project = project.display();
+    Err(Failure::Refused(format!("{project} is no project, {why}: go to the project's own directory")))
 }
 
 /// `ccmux` and `ccmux-hook`, mounted one by one: what else stands beside them is not the container's business.
@@ -151,4 +172,35 @@ fn new_id() -> Result<ContainerId, Failure> {
     read.map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     ContainerId::try_from(text).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn neither_home_nor_claudes_configuration_is_a_project() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |path: &str| top.path().join(path);
+        ["homes/u/src/proj", "homes/u/dots/claude/skills", "homes/u/.config"]
+            .iter()
+            .for_each(|dir| fs::create_dir_all(at(dir)).unwrap());
+        symlink(at("homes"), at("linked")).unwrap();
+        symlink(at("homes/u/dots/claude"), at("homes/u/.claude")).unwrap();
+        let home = at("linked/u");
+        let private = Private { claude: vec![home.join(".claude")], home: Some(home) };
+        let homes = ["", "homes", "linked", "homes/u", "linked/u"];
+        for dir in homes.into_iter().chain(["homes/u/.claude", "homes/u/dots", "homes/u/dots/claude/skills"])
+        {
+            let refused = refuse_wide(&at(dir), &private);
+            assert!(matches!(refused, Err(Failure::Refused(_))), "{dir}");
+        }
+        for dir in ["homes/u/src/proj", "linked/u/src", "homes/u/.config"] {
+            assert!(refuse_wide(&at(dir), &private).is_ok(), "{dir}");
+        }
+        assert!(refuse_wide(Path::new("/"), &Private { home: None, claude: Vec::new() }).is_err());
+    }
 }

@@ -13,17 +13,27 @@ use ccmux_wire::container::{CONTAINER_VARIABLE, ContainerId, WindowId};
 use super::arguments::Engine;
 
 /// Variables of the user's that the agent may have, by name.
-pub const PASSED: [&str; 15] = [
+pub const PASSED: [&str; 25] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_CUSTOM_HEADERS",
     "ANTHROPIC_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
     "CLAUDE_CODE_OAUTH_TOKEN",
     "CCMUX_AGENT_ID",
     "CCMUX_AGENT_MANAGER",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
     "COLORTERM",
     "LANG",
     "LC_ALL",

@@ -111,6 +111,8 @@ pub struct Attendant<T> {
     own: Option<SessionId>,
     opencode: Front,
     dialog_gone_at: Option<Instant>,
+    /// The last number that went to something a guest said.
+    pub(super) said: i64,
     pub(super) page: Page,
     /// Ends the way of letters about items that are over.
     pub(super) on_way: BTreeMap<Key, CancellationToken>,
@@ -146,6 +148,7 @@ impl<T: Terminal> Attendant<T> {
             own: None,
             opencode: Front::default(),
             dialog_gone_at: None,
+            said: 0,
             page: Page::default(),
             on_way: BTreeMap::new(),
             changed: watch::channel(0).0,

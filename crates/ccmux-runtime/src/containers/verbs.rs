@@ -124,7 +124,7 @@ async fn verb<T: Terminal>(desk: &Desk<T>, guest: &Guest, request: GuestRequest)
         GuestRequest::Notify { event, message } => return notify(desk, id, event, &message),
         GuestRequest::Ask { question, wait_s } => match desk.containers.question(id, question).await {
             Ok(asked) => {
-                tell(desk, id, Kind::Question, asked.id.clone(), &asked.question);
+                tell(desk, id, Kind::Question, Some(asked.id.clone()), &asked.question);
                 answered(desk, id, asked, wait_s).await
             }
             refused => refused,
@@ -156,12 +156,12 @@ fn notify<T: Terminal>(desk: &Desk<T>, id: &ContainerId, event: SenderEvent, mes
         return Reply::refused(ErrorCode::Rejected, Refusal::Text("the message").to_string());
     }
     let kind = kind_of(event);
-    tell(desk, id, kind, String::new(), message);
+    tell(desk, id, kind, None, message);
     tracing::info!(event = "container.notified", container = %id, kind = kind.word());
     Reply::ok()
 }
 
-fn tell<T: Terminal>(desk: &Desk<T>, id: &ContainerId, kind: Kind, subject: String, text: &str) {
+fn tell<T: Terminal>(desk: &Desk<T>, id: &ContainerId, kind: Kind, subject: Option<String>, text: &str) {
     let session = session_of(id);
     desk.attention.ears.tell(Heard::Guest(GuestNews::Began {
         session,

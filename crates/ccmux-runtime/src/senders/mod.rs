@@ -14,7 +14,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ccmux_policy::attention::Kind;
 use ccmux_wire::container::{SenderEvent, WindowId};
 use ccmux_wire::sender::{MAX_SENDER_BYTES, Said, SenderError, is_whole, read};
 use subtle::ConstantTimeEq;
@@ -36,9 +35,8 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Messages at once, and how often one more.
 const BURST: u32 = 30;
 const EVERY: Duration = Duration::from_millis(200);
-/// So many windows are told apart at a time, and so many messages of each.
+/// So many windows are told apart at a time.
 const MAX_SPEAKERS: usize = 64;
-const MAX_MESSAGES: u64 = 32;
 /// After a failed accept; before a port that is taken is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BIND_AGAIN: Duration = Duration::from_secs(30);
@@ -71,7 +69,6 @@ struct Desk {
 #[derive(Debug, Default)]
 struct Known {
     speakers: VecDeque<String>,
-    messages: u64,
 }
 
 impl SenderDoor {
@@ -166,17 +163,16 @@ impl Desk {
         }
         let session = window.map_or_else(|| "tcp".to_owned(), |window| format!("w-{window}"));
         let kind = kind_of(event);
-        let subject =
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).subject(&session, kind, &self.ears);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).note(&session, &self.ears);
         tracing::info!(event = "tcp.heard", session, kind = kind.word(), bytes = text.len());
-        self.ears.tell(Heard::Guest(GuestNews::Began { session, kind, subject, text }));
+        self.ears.tell(Heard::Guest(GuestNews::Began { session, kind, subject: None, text }));
         Ok(())
     }
 }
 
 impl Known {
     /// Notes who speaks; whoever spoke longest ago is forgotten.
-    fn subject(&mut self, session: &str, kind: Kind, ears: &Ears) -> String {
+    fn note(&mut self, session: &str, ears: &Ears) {
         self.speakers.retain(|known| known != session);
         self.speakers.push_back(session.to_owned());
         if self.speakers.len() > MAX_SPEAKERS
@@ -184,8 +180,6 @@ impl Known {
         {
             ears.tell(Heard::Guest(GuestNews::Gone { session }));
         }
-        self.messages += 1;
-        if kind == Kind::Message { (self.messages % MAX_MESSAGES).to_string() } else { String::new() }
     }
 }
 

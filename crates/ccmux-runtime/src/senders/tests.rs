@@ -1,5 +1,6 @@
 //! On a real port of loopback.
 
+use ccmux_policy::attention::Kind;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
@@ -102,7 +103,7 @@ async fn a_flood_is_slowed_and_forgets_who_spoke_longest_ago() {
     let mut known = Known::default();
     let (ears, mut gone) = Ears::new();
     for number in 0..=MAX_SPEAKERS {
-        known.subject(&format!("w-{number}"), Kind::Reply, &ears);
+        known.note(&format!("w-{number}"), &ears);
     }
     assert_eq!(next(&mut gone).await, GuestNews::Gone { session: "w-0".into() });
     assert!(gone.try_recv().is_err() && heard.recv().await.is_some());

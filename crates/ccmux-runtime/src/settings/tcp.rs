@@ -74,6 +74,14 @@ impl TcpSettings {
         }
     }
 
+    /// The token where anybody listens; without that its file is not looked at.
+    ///
+    /// # Errors
+    /// As [`TcpSettings::token`].
+    pub fn token_to_listen(&self, home: &Path) -> Result<Option<String>, TokenError> {
+        if self.address().is_some() { self.token(home) } else { Ok(None) }
+    }
+
     /// The token, read anew.
     ///
     /// # Errors
