@@ -79,7 +79,8 @@ fn room(dir: TempDir, routes: &[(&str, RouteSettings)], rules: Rules) -> Room {
     let routes: BTreeMap<_, _> =
         routes.iter().map(|(name, route)| ((*name).to_owned(), route.clone())).collect();
     let ways = Ways { outlets: outlets.clone(), inbox: inbox.clone(), focus: Focus::default() };
-    let afar = (inbox.clone(), outlets);
+    let (ears, heard) = Ears::new();
+    let afar = (inbox.clone(), outlets, ears.clone());
     let clock = Clock::default();
     let (book, kept) = Book::open(dir.path()).unwrap();
     let agent = AgentNow { pid: 1, session: Some(SessionId::new("own")), version: None };
@@ -97,7 +98,6 @@ fn room(dir: TempDir, routes: &[(&str, RouteSettings)], rules: Rules) -> Room {
         clock,
         shutdown: shutdown.clone(),
     };
-    let (ears, heard) = Ears::new();
     let task = tokio::spawn(Attendant::new(setting, ears.clone(), heard).run());
     Room { dir, ears, inbox, shutdown, task }
 }

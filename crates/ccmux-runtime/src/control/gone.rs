@@ -125,7 +125,7 @@ mod tests {
     fn item(kind: Kind, subject: &str, root: &Path) -> (Row, Text) {
         let (source, session) = (Source::Ccmux, SessionId::new("app"));
         let key = Key { source, session, kind, subject: subject.to_owned() };
-        let row = Row { key, began: UnixMs(1), base: UnixMs(1), step: 0, due: None };
+        let row = Row { key, began: UnixMs(1), base: UnixMs(1), step: 0, due: None, held: false };
         let [title, body] = ["t", "b"].map(str::to_owned);
         (row, Text::Note { title, body, root: root.to_owned() })
     }

@@ -108,7 +108,6 @@ pub(super) fn start_attendant(
             (None, Kept::default())
         }
     };
-    let (ears, heard) = Ears::new();
     end_what_went(&kept, &ears);
     let setting = AttendantSetting {
         rules: settings.attention.rules(),
