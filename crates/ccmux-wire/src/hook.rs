@@ -49,9 +49,20 @@ pub struct AgentMarks {
     /// `CCMUX_AGENT_ROLE`: `primary` looks after the others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role: Option<String>,
+    /// `CLAUDE_PROJECT_DIR`, of an agent with a name or a role: where it was started, wherever it has gone since.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub project: Option<String>,
 }
 
 impl AgentMarks {
+    /// Those that these variables tell.
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let [id, manager, role] =
+            ["CCMUX_AGENT_ID", "CCMUX_AGENT_MANAGER", "CCMUX_AGENT_ROLE"].map(&variable);
+        let project = id.as_ref().or(role.as_ref()).and_then(|_| variable("CLAUDE_PROJECT_DIR"));
+        Self { id, manager, role, project }
+    }
+
     /// It says nothing about itself.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -66,11 +77,7 @@ impl HookFrame {
             event: payload["hook_event_name"].as_str().unwrap_or_default().into(),
             token: variable(TOKEN_VARIABLE),
             claude_pid: variable("CLAUDE_PID").and_then(|pid| pid.parse().ok()),
-            marks: AgentMarks {
-                id: said("CCMUX_AGENT_ID"),
-                manager: said("CCMUX_AGENT_MANAGER"),
-                role: said("CCMUX_AGENT_ROLE"),
-            },
+            marks: AgentMarks::of(said),
             spot: Spot::of(said),
             payload,
         }

@@ -22,7 +22,7 @@ use ccmux_notify::folder::Folder;
 use ccmux_notify::note::{MAX_NAME_BYTES, Note, NoteKind, checked_name};
 use ccmux_notify::question::{self, QuestionError, Standing};
 use ccmux_notify::queue;
-use ccmux_notify::repository::Repository;
+use ccmux_notify::repository::{Repository, RepositoryError};
 use ccmux_policy::PolicyStatus;
 use ccmux_policy::attention::{Key, Kind, Selection, Source};
 use ccmux_wire::channel::ChannelName;
@@ -110,36 +110,36 @@ impl NotesDesk {
 
     /// What a hook of an agent with a name, or of a primary session, leads to.
     pub(super) async fn hook(&self, frame: &HookFrame) -> HookReply {
-        let Some(cwd) = text(&frame.payload, "cwd").map(PathBuf::from) else { return HookReply::ok() };
+        let here = dirs_of(frame);
         match (frame.event.as_str(), &frame.marks.id) {
-            ("SessionStart", _) if is_primary(&frame.marks) => return instruction(cwd).await,
-            ("UserPromptSubmit", Some(name)) if !is_synthetic(&frame.payload) => self.turn_begins(name, cwd),
+            ("SessionStart", _) if is_primary(&frame.marks) => return instruction(here).await,
+            ("UserPromptSubmit", Some(name)) if !is_synthetic(&frame.payload) => self.turn_begins(name, here),
             ("Stop", Some(name)) if !is_primary(&frame.marks) && background_tasks(&frame.payload) == 0 => {
-                self.stopped(name, cwd, frame)
+                self.stopped(name, here, frame)
             }
             _ => {}
         }
         HookReply::ok()
     }
 
-    fn turn_begins(&self, name: &str, cwd: PathBuf) {
+    fn turn_begins(&self, name: &str, here: Vec<PathBuf>) {
         let (said, name) = (self.said.clone(), name.to_owned());
         tokio::task::spawn_blocking(move || {
-            if let Ok(repository) = Repository::find(&cwd) {
+            if let Ok(repository) = repository_of(&here) {
                 said.take(&repository.root, &name);
             }
         });
     }
 
     /// Claude waits for no file: the hook is answered before.
-    fn stopped(&self, name: &str, cwd: PathBuf, frame: &HookFrame) {
+    fn stopped(&self, name: &str, here: Vec<PathBuf>, frame: &HookFrame) {
         let last = text(&frame.payload, "last_assistant_message").unwrap_or_default();
         let last = shortened(last, MAX_CHARS);
         let (said, name, ears) = (self.said.clone(), name.to_owned(), self.ears.clone());
         let manager = frame.marks.manager.clone().filter(|manager| self.is_ours(manager));
         let (inbox, gone) = (self.inbox.clone(), self.gone.clone());
         tokio::spawn(async move {
-            let leave = move || leave_note(&said, &name, &cwd, &last);
+            let leave = move || leave_note(&said, &name, &here, &last);
             let left = match tokio::task::spawn_blocking(leave).await {
                 Ok(Ok(left)) => left,
                 Ok(Err(error)) => return tracing::warn!(event = "note.failed", %error),
@@ -182,8 +182,26 @@ fn hear(ears: &Ears, said: &Said, gone: &Gone, news: &NotesNews) {
     }
 }
 
-fn leave_note(said: &Said, name: &str, cwd: &Path, last: &str) -> Result<(PathBuf, Note), NotLeft> {
-    let repository = Repository::find(cwd)?;
+/// Where a session belongs, then where it is now: Claude may have gone into a submodule, or out of all.
+fn dirs_of(frame: &HookFrame) -> Vec<PathBuf> {
+    let project = frame.marks.project.as_deref();
+    project.into_iter().chain(text(&frame.payload, "cwd")).map(PathBuf::from).collect()
+}
+
+/// That of the first one that lies in any.
+fn repository_of(dirs: &[PathBuf]) -> Result<Repository, RepositoryError> {
+    let mut found = Err(RepositoryError::None { from: PathBuf::new() });
+    for dir in dirs.iter().filter(|dir| dir.is_absolute()) {
+        found = Repository::find(dir);
+        if found.is_ok() {
+            break;
+        }
+    }
+    found
+}
+
+fn leave_note(said: &Said, name: &str, here: &[PathBuf], last: &str) -> Result<(PathBuf, Note), NotLeft> {
+    let repository = repository_of(here)?;
     let folder = Folder::open(&repository)?;
     let asked = question::all(&folder)?;
     let open = asked.into_iter().rfind(|asked| asked.from == name && asked.standing == Standing::Open);
@@ -204,7 +222,7 @@ fn leave_note(said: &Said, name: &str, cwd: &Path, last: &str) -> Result<(PathBu
 #[derive(Debug, thiserror::Error)]
 enum NotLeft {
     #[error(transparent)]
-    Repository(#[from] ccmux_notify::repository::RepositoryError),
+    Repository(#[from] RepositoryError),
     #[error(transparent)]
     Folder(#[from] ccmux_notify::folder::FolderError),
     #[error(transparent)]
@@ -227,8 +245,8 @@ async fn tell_manager(inbox: &Inbox, note: &Note) {
     }
 }
 
-async fn instruction(cwd: PathBuf) -> HookReply {
-    let is_in_repository = tokio::task::spawn_blocking(move || Repository::find(&cwd).is_ok());
+async fn instruction(here: Vec<PathBuf>) -> HookReply {
+    let is_in_repository = tokio::task::spawn_blocking(move || repository_of(&here).is_ok());
     if !matches!(timeout(INSTRUCTED_WITHIN, is_in_repository).await, Ok(Ok(true))) {
         return HookReply::ok();
     }
@@ -303,5 +321,32 @@ mod tests {
         }
         assert_eq!(began, ["n-2"]);
         assert!(said.take(Path::new("/src/app"), "w"), "it said that it is done all the same");
+    }
+
+    fn repository_in(dir: &Path) -> PathBuf {
+        for name in ["objects", "refs"] {
+            std::fs::create_dir_all(dir.join(".git").join(name)).unwrap();
+        }
+        std::fs::write(dir.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        dir.canonicalize().unwrap()
+    }
+
+    #[test]
+    fn a_session_that_went_into_another_repository_leaves_its_note_where_it_was_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let [app, part] = ["app", "app/part"].map(|name| repository_in(&dir.path().join(name)));
+        let root_with = |project: Option<&Path>| {
+            let variable = |name: &str| match name {
+                "CCMUX_AGENT_ID" => Some("w".to_owned()),
+                "CLAUDE_PROJECT_DIR" => project.map(|dir| dir.display().to_string()),
+                _ => None,
+            };
+            let frame = HookFrame::of(json!({"hook_event_name": "Stop", "cwd": part}), variable);
+            repository_of(&dirs_of(&frame)).unwrap().root
+        };
+        assert_eq!(root_with(Some(&app)), app);
+        assert_eq!(root_with(Some(&dir.path().join("gone"))), part);
+        assert_eq!(root_with(None), part);
+        assert!(repository_of(&[]).is_err() && repository_of(&["x".into()]).is_err());
     }
 }
