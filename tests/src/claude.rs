@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::binaries;
 use crate::house::{House, HouseBuilder};
+use crate::npm;
 
 /// The version that the tests are written for.
 pub const VERSION: &str = "2.1.332";
@@ -39,10 +40,8 @@ pub fn installed_in(target: &Path) -> Result<PathBuf, String> {
     }
     let target = target.join(format!("npm-claude-{VERSION}"));
     let claude = target.join("node_modules/@anthropic-ai/claude-code-linux-x64/claude");
-    if !claude.exists() {
-        install(&target)?;
-    }
-    if claude.exists() { Ok(claude) } else { Err(format!("npm did not bring {}", claude.display())) }
+    npm::install(&format!("@anthropic-ai/claude-code-linux-x64@{VERSION}"), &target, &claude)?;
+    Ok(claude)
 }
 
 /// Claude's executable; without the registry this fails in CI and is skipped elsewhere, saying so.
@@ -66,30 +65,6 @@ pub fn ready(settings: &str) -> Option<House> {
     house.start();
     house.wait_ready();
     Some(house)
-}
-
-fn install(into: &Path) -> Result<(), String> {
-    // Beside its place and renamed: two tests may want it at once.
-    let beside = into.with_extension(format!("new-{}", std::process::id()));
-    let package = format!("@anthropic-ai/claude-code-linux-x64@{VERSION}");
-    fs::create_dir_all(&beside).map_err(|error| error.to_string())?;
-    let npm = Command::new("npm")
-        .args(["install", "--silent", "--prefix"])
-        .arg(&beside)
-        .arg(package)
-        .stdin(Stdio::null())
-        .output();
-    let output = npm.map_err(|error| format!("npm: {error}"))?;
-    if !output.status.success() {
-        let _ = fs::remove_dir_all(&beside);
-        let said =
-            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-        return Err(format!("npm install failed ({}): {}", output.status, said.trim()));
-    }
-    if fs::rename(&beside, into).is_err() {
-        let _ = fs::remove_dir_all(&beside);
-    }
-    Ok(())
 }
 
 impl House {

@@ -22,6 +22,7 @@
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`receiver`] | services that take notices, as strict as their documents |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
+//! | [`npm`] | programs from npm |
 //! | [`opencode`] | the real OpenCode CLI on a mock of a model's provider |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
@@ -54,6 +55,7 @@ pub mod listening;
 pub mod mcp_library;
 pub mod metrics;
 pub mod notes;
+pub mod npm;
 pub mod opencode;
 pub mod patience;
 pub mod proof;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::binaries;
 use crate::house::House;
+use crate::npm;
 use crate::patience;
 
 /// It starts slowly, and more so where many tests run.
@@ -37,31 +38,8 @@ fn installed() -> Result<PathBuf, String> {
     let target =
         binaries::folder().parent().expect("target/<profile>").join(format!("npm-opencode-{VERSION}"));
     let program = target.join("node_modules/opencode-linux-x64/bin/opencode");
-    if !program.exists() {
-        install(&target)?;
-    }
-    if program.exists() { Ok(program) } else { Err(format!("npm did not bring {}", program.display())) }
-}
-
-fn install(into: &Path) -> Result<(), String> {
-    // Beside its place and renamed: two tests may want it at once.
-    let beside = into.with_extension(format!("new-{}", std::process::id()));
-    fs::create_dir_all(&beside).map_err(|error| error.to_string())?;
-    let npm = Command::new("npm")
-        .args(["install", "--silent", "--prefix"])
-        .arg(&beside)
-        .arg(format!("opencode-linux-x64@{VERSION}"))
-        .stdin(Stdio::null())
-        .output();
-    let output = npm.map_err(|error| format!("npm: {error}"))?;
-    if !output.status.success() {
-        let _ = fs::remove_dir_all(&beside);
-        return Err(format!("npm: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    if fs::rename(&beside, into).is_err() {
-        let _ = fs::remove_dir_all(&beside);
-    }
-    Ok(())
+    npm::install(&format!("opencode-linux-x64@{VERSION}"), &target, &program)?;
+    Ok(program)
 }
 
 /// OpenCode, the mock that it asks, and a server of it if one was started; all of it ends when dropped.
