@@ -443,8 +443,7 @@ mod tests {
                 drop(r.insert("x".into(), RouteSettings::Command { argv: vec![String::new()] }));
             }),
             ("routes.x.url", |_, r| {
-                let url = Some("http://x.example/hook".to_owned());
-                let hook = WebhookSettings { url, ..WebhookSettings::default() };
+                let hook = WebhookSettings { url: Some("http://x.example".into()), ..Default::default() };
                 drop(r.insert("x".into(), RouteSettings::Webhook(hook)));
             }),
             ("routes.x.url", |_, r| {
