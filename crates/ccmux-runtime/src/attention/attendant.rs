@@ -22,7 +22,7 @@ use super::catch_up::CatchUp;
 use super::fact::Fact;
 use super::guests;
 use super::opencode::{Front, News, Step};
-use super::words::Text;
+use super::words::{Text, title_of};
 use super::{Ears, Heard};
 use crate::afar::Answers;
 use crate::clock::{Clock, until};
@@ -481,16 +481,6 @@ impl<T: Terminal> Attendant<T> {
                 () = look => {}
             }
         });
-    }
-}
-
-fn title_of(alert: AlertKind) -> &'static str {
-    match alert {
-        AlertKind::Degraded => "ccmux - The Agent Keeps Ending",
-        AlertKind::UnknownScreen => "ccmux - Unknown Screen",
-        AlertKind::Uncertain => "ccmux - Delivery Uncertain",
-        AlertKind::Failed => "ccmux - Message Failed",
-        _ => "ccmux - Messages Are Stuck",
     }
 }
 

@@ -10,8 +10,8 @@
 
 use std::path::PathBuf;
 
-use ccmux_policy::UnixMs;
 use ccmux_policy::attention::{Key, Kind, Source};
+use ccmux_policy::{AlertKind, UnixMs};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde::{Deserialize, Serialize};
@@ -125,6 +125,17 @@ fn local(at: UnixMs, utc_offset_s: i32) -> String {
     let offset = Offset::from_seconds(utc_offset_s).unwrap_or(Offset::UTC);
     let time = Timestamp::from_millisecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH);
     offset.to_datetime(time).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// The title of an alert's notice.
+pub(super) fn title_of(alert: AlertKind) -> &'static str {
+    match alert {
+        AlertKind::Degraded => "ccmux - The Agent Keeps Ending",
+        AlertKind::UnknownScreen => "ccmux - Unknown Screen",
+        AlertKind::Uncertain => "ccmux - Delivery Uncertain",
+        AlertKind::Failed => "ccmux - Message Failed",
+        _ => "ccmux - Messages Are Stuck",
+    }
 }
 
 #[cfg(test)]
