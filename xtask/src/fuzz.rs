@@ -25,6 +25,15 @@ const FLAGS: [&str; 7] = [
     "--cfg=fuzzing",
 ];
 
+/// Where a target finds input to begin with: what was recorded from the real Claude Code, and our own settings.
+const SEEDS: [(&str, &str); 5] = [
+    ("hook", "crates/ccmux-runtime/tests/fixtures/hooks"),
+    ("screen", "crates/ccmux-runtime/tests/fixtures/screens"),
+    ("settings", "config"),
+    ("splice", "crates/ccmux-runtime/tests/fixtures/hooks"),
+    ("transcript", "crates/ccmux-runtime/tests/fixtures/transcripts"),
+];
+
 /// Builds the target and runs it for so long.
 pub fn run(target: &str, seconds: u32) -> anyhow::Result<()> {
     let known = targets(&cargo::root().join(WORKSPACE).join("src/bin"))?;
@@ -54,7 +63,7 @@ fn targets(folder: &Path) -> anyhow::Result<Vec<String>> {
 
 /// For a named platform: then build scripts and macros are built without the flags.
 fn build(target: &str, place: &Path) -> anyhow::Result<PathBuf> {
-    let platform = host()?;
+    let platform = cargo::host()?;
     println!("$ cargo build --bin {target}    in {WORKSPACE}, with the counters of libFuzzer");
     let mut build = cargo::command("build");
     build.current_dir(cargo::root().join(WORKSPACE)).args(["--bin", target, "--target", &platform]);
@@ -65,22 +74,14 @@ fn build(target: &str, place: &Path) -> anyhow::Result<PathBuf> {
     Ok(place.join(platform).join("debug").join(target))
 }
 
-fn host() -> anyhow::Result<String> {
-    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    let output = rustc.arg("-vV").output().context("can't start rustc")?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host =
-        said.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV names no host")?;
-    Ok(host.to_owned())
-}
-
 fn fuzz(program: &Path, target: &str, seconds: u32, place: &Path) -> anyhow::Result<()> {
     let (corpus, failed) = (place.join("corpus").join(target), place.join("failed"));
     for folder in [&corpus, &failed] {
         fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
     }
     let mut run = Command::new(program);
-    run.arg(&corpus).arg(format!("-artifact_prefix={}/{target}-", failed.display()));
+    // What is new goes into the first folder, the others are only read.
+    run.arg(&corpus).args(seeds(target)).arg(format!("-artifact_prefix={}/{target}-", failed.display()));
     run.arg(format!("-max_total_time={seconds}")).args([
         "-print_final_stats=1",
         "-max_len=8192",
@@ -95,9 +96,23 @@ fn fuzz(program: &Path, target: &str, seconds: u32, place: &Path) -> anyhow::Res
     Ok(())
 }
 
+fn seeds(target: &str) -> impl Iterator<Item = PathBuf> {
+    let of_target = SEEDS.iter().filter(move |(name, _)| *name == target);
+    of_target.map(|(_, folder)| cargo::root().join(folder))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seeds_are_there_and_of_targets() {
+        let names = targets(&cargo::root().join(WORKSPACE).join("src/bin")).unwrap();
+        for (target, folder) in SEEDS {
+            assert!(names.contains(&target.to_owned()), "{target}");
+            assert!(cargo::root().join(folder).is_dir(), "{folder}");
+        }
+    }
 
     #[test]
     fn every_file_is_a_target() {
@@ -109,6 +124,6 @@ mod tests {
     #[test]
     fn a_target_that_is_not_there_is_told_with_those_that_are() {
         let told = run("nothing", 1).unwrap_err().to_string();
-        assert!(told.contains("nothing") && told.contains("inbound, sanitise"), "{told}");
+        assert!(told.contains("nothing") && told.contains("inbound, sanitise, screen"), "{told}");
     }
 }

@@ -347,7 +347,10 @@ fn note_hook(frame: &HookFrame, principal: &Principal) {
 }
 
 /// Reads a frame step by step, so that the error names what is wrong.
-pub(crate) fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
+///
+/// # Errors
+/// The reply that says what is wrong with it.
+pub fn parse(line: &[u8]) -> Result<Request, Box<Reply>> {
     let bad = |why: String| Box::new(Reply::refused(ErrorCode::BadFrame, why));
     let mut value: Value =
         halves::from_slice(line).map_err(|error| bad(format!("the line is no JSON: {error}")))?;

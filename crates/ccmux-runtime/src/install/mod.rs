@@ -23,7 +23,7 @@
 
 pub mod backup;
 pub mod claude_lock;
-mod document;
+pub mod document;
 pub mod edits;
 pub mod namespaces;
 pub mod opencode;
