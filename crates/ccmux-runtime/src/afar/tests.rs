@@ -1,7 +1,6 @@
 //! Real FIFOs and a real inbox; hooks are what holds a `Waiting`.
 
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
 
 use ccmux_wire::hook::AgentMarks;
 use nix::sys::stat::Mode;
@@ -12,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::inbox::{InboxSettings, Size, Texts};
+use crate::inbox::{InboxSettings, Texts};
 use crate::outlet::OutletSettings;
 
 /// No fact takes longer.
@@ -33,10 +32,7 @@ async fn desk(change: impl FnOnce(&mut PermissionSettings)) -> Desk {
     let mut options = std::fs::OpenOptions::new();
     let out = options.read(true).write(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
     let out = out.open(dir.path().join("out.phone")).unwrap();
-    let texts = Texts {
-        normalise: Arc::new(|_, text| text.to_owned()),
-        measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
-    };
+    let texts = Texts::plain();
     let path = dir.path().join("inbox.db");
     let inbox = Inbox::open(&path, InboxSettings::default(), texts, mpsc::channel(16).0).unwrap().inbox;
     let second = Duration::from_secs(1);

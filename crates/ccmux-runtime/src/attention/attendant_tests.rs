@@ -21,7 +21,7 @@ use super::words::Text;
 use super::*;
 use crate::afar::Answers;
 use crate::clock::{Clock, unix_ms};
-use crate::inbox::{AnswersLeft, Inbox, InboxSettings, Selection as Messages, Size, Texts};
+use crate::inbox::{AnswersLeft, Inbox, InboxSettings, Selection as Messages, Texts};
 use crate::notify::desktop::focus::Focus;
 use crate::notify::{Notice, Notifier, Route, Ways};
 use crate::outlet::{OutletSettings, Outlets};
@@ -61,10 +61,7 @@ fn rules(routes: &[&str]) -> Rules {
 }
 
 fn room(dir: TempDir, routes: &[(&str, RouteSettings)], rules: Rules) -> Room {
-    let texts = Texts {
-        normalise: Arc::new(|_, text| text.to_owned()),
-        measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
-    };
+    let texts = Texts::plain();
     let inbox =
         Inbox::open(&dir.path().join("inbox.db"), InboxSettings::default(), texts, mpsc::channel(8).0);
     let inbox = inbox.unwrap().inbox;

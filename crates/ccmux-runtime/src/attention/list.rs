@@ -15,8 +15,7 @@ impl<T: Terminal> Attendant<T> {
     pub(super) fn mute(&mut self, mute: Mute) -> bool {
         let now = self.setting.clock.now();
         if let Muted::Session(session) = &mute.what
-            // Whoever asked read another clock, some milliseconds ago.
-            && mute.until.0 > now.wall.0 + 500
+            && mute.until > now.wall
             && !self.knows(session)
         {
             return false;

@@ -86,8 +86,7 @@ impl AttentionDesk {
             Some(kind) => Muted::Kind(kind),
             None => Muted::Session(SessionId::new(&request.what)),
         };
-        let for_ms = i64::try_from(request.for_s.saturating_mul(1000)).unwrap_or(i64::MAX);
-        let until = UnixMs(unix_ms().0.saturating_add(for_ms));
+        let until = until_of(request.for_s);
         let (answer, answered) = oneshot::channel();
         let is_short = (1..=MAX_ID_BYTES).contains(&request.what.len());
         if is_short {
@@ -122,4 +121,10 @@ fn nothing_of_that_name(what: &str) -> String {
     format!(
         "{what:?} is neither a kind ({kinds}) nor a session that is known, as `ccmux attention` shows them"
     )
+}
+
+/// 0 is an end, whatever clock is asked.
+fn until_of(for_s: u64) -> UnixMs {
+    let for_ms = i64::try_from(for_s.saturating_mul(1000)).unwrap_or(i64::MAX);
+    if for_s == 0 { UnixMs(0) } else { UnixMs(unix_ms().0.saturating_add(for_ms)) }
 }

@@ -295,10 +295,7 @@ mod tests {
     async fn the_end_does_not_wait_for_whoever_holds_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(INBOX);
-        let texts = Texts {
-            normalise: Arc::new(|_, text| text.to_owned()),
-            measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
-        };
+        let texts = Texts::plain();
         let inbox = Inbox::open(&path, InboxSettings::default(), texts, mpsc::channel(1).0).unwrap().inbox;
         let other = rusqlite::Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();

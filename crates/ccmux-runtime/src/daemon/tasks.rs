@@ -374,15 +374,12 @@ mod tests {
     use ccmux_policy::UnixMs;
 
     use super::*;
-    use crate::inbox::{InboxSettings, Mark, NewMessage, Size, Texts};
+    use crate::inbox::{InboxSettings, Mark, NewMessage, Texts};
 
     #[tokio::test]
     async fn a_batch_left_in_flight_is_remembered_as_it_was_pasted() {
         let dir = tempfile::tempdir().unwrap();
-        let texts = || Texts {
-            normalise: Arc::new(|_, text| text.to_owned()),
-            measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
-        };
+        let texts = || Texts::plain();
         let open = || {
             let path = dir.path().join("inbox.db");
             Inbox::open(&path, InboxSettings::default(), texts(), mpsc::channel(1).0).unwrap().inbox

@@ -81,6 +81,17 @@ pub struct Texts {
     pub measure: Arc<Measure>,
 }
 
+#[cfg(test)]
+impl Texts {
+    /// For tests of others: texts as they are, each as small as can be.
+    pub(crate) fn plain() -> Self {
+        Self {
+            normalise: Arc::new(|_, text| text.to_owned()),
+            measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
+        }
+    }
+}
+
 impl fmt::Debug for Texts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Texts")

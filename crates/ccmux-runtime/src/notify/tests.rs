@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use tempfile::TempDir;
@@ -12,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::desktop::focus::Focus;
 use super::*;
-use crate::inbox::{Inbox, InboxSettings, Selection, Size, Texts};
+use crate::inbox::{Inbox, InboxSettings, Selection, Texts};
 use crate::outlet::{OutletSettings, Outlets};
 use crate::settings::RouteSettings;
 use crate::settings::attention::WebhookSettings;
@@ -25,10 +24,7 @@ struct Room {
 
 fn room(routes: &[(&str, RouteSettings)]) -> Room {
     let dir = TempDir::new().unwrap();
-    let texts = Texts {
-        normalise: Arc::new(|_, text| text.to_owned()),
-        measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
-    };
+    let texts = Texts::plain();
     let inbox =
         Inbox::open(&dir.path().join("inbox.db"), InboxSettings::default(), texts, mpsc::channel(8).0);
     let inbox = inbox.unwrap().inbox;

@@ -179,7 +179,6 @@ impl Herald {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use serde_json::Value;
@@ -190,7 +189,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::inbox::{InboxSettings, Size, Texts};
+    use crate::inbox::{InboxSettings, Texts};
     use crate::turns::TurnsSettings;
     use crate::turns::store::FILE_NAME;
 
@@ -207,10 +206,7 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let settings = TurnsSettings { projects_dir: dir.path().join("projects"), subscriber_bytes: 1 << 20 };
         let turns = Turns::open(dir.path(), settings).unwrap().turns;
-        let texts = Texts {
-            normalise: Arc::new(|_, text| text.to_owned()),
-            measure: Arc::new(|_, _| Size { bytes: 1, rows: 1 }),
-        };
+        let texts = Texts::plain();
         let settings = InboxSettings::default();
         let inbox =
             Inbox::open(&dir.path().join("inbox.db"), settings, texts, mpsc::channel(1).0).unwrap().inbox;
