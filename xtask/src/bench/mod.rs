@@ -92,6 +92,9 @@ pub struct Arguments {
     /// How long the soak takes
     #[arg(long, default_value_t = 60.0, requires = "soak")]
     minutes: f64,
+    /// Exit with 1 where a goal is missed or was not measured, as CI wants it of the soak
+    #[arg(long)]
+    strict: bool,
     /// Rows, by their number; all without any
     rows: Vec<u8>,
 }
@@ -147,7 +150,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             |row: &&Row| arguments.rows.is_empty() || arguments.rows.iter().any(|number| row.is(*number));
         ROWS.iter().filter(wanted).flat_map(|row| measure(row, &bench)).collect()
     };
-    print(&figures, arguments.json)
+    print(&figures, arguments.json)?;
+    let open = figures.iter().filter(|figure| figure.met() != Some(true)).count();
+    ensure!(!arguments.strict || open == 0, "{open} of {} goals not met", figures.len());
+    Ok(())
 }
 
 impl Row {
