@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use ccmux_tests::patience::at_once;
-use ccmux_tests::{House, Human};
+use ccmux_tests::{House, HouseBuilder, Human};
 
 /// What the human types: found nowhere else.
 const TYPED: &str = "zqx";
@@ -34,8 +34,8 @@ fn empties(human: &Human<'_>, house: &House) {
 }
 
 /// A human who types so long after a message was accepted; `from` is where in the box they type.
-fn types_in_the_middle(after_ms: u64, from: &[&str], then_sends: bool) {
-    let house = House::builder().ready();
+fn types_in_the_middle(house: HouseBuilder, after_ms: u64, from: &[&str], then_sends: bool) {
+    let house = house.ready();
     let alerts = house.subscribe();
     let human = house.human();
     house.write("in.t", "say: from the channel\n");
@@ -77,7 +77,18 @@ fn types_in_the_middle(after_ms: u64, from: &[&str], then_sends: bool) {
 #[test]
 fn what_a_human_types_at_any_moment_of_an_injection_is_neither_submitted_nor_cleared() {
     for some in [[0, 40, 80], [100, 120, 140], [160, 180, 200], [230, 270, 400]] {
-        at_once(some, |after_ms| types_in_the_middle(after_ms, &[], false));
+        at_once(some, |after_ms| types_in_the_middle(House::builder(), after_ms, &[], false));
+    }
+}
+
+/// Field faults 12 and 15. The agent is slow: their key is on its way, and no screen shows it.
+#[test]
+fn what_a_human_typed_that_the_agent_has_not_drawn_yet_is_neither_submitted_nor_cleared() {
+    for some in [[0, 60, 90], [120, 150, 180], [210, 240, 270]] {
+        at_once(some, |after_ms| {
+            let slow = House::builder().agent("CCMUX_DEMO_KEYS_LATE_MS", 400);
+            types_in_the_middle(slow, after_ms, &[], false);
+        });
     }
 }
 
@@ -85,8 +96,8 @@ fn what_a_human_types_at_any_moment_of_an_injection_is_neither_submitted_nor_cle
 #[test]
 fn what_a_human_types_into_the_middle_and_sends_goes_in_as_they_sent_it() {
     for some in [[40, 100], [130, 160], [200, 300]] {
-        at_once(some, |after_ms| types_in_the_middle(after_ms, &["Home"], true));
-        at_once(some, |after_ms| types_in_the_middle(after_ms, &["Left", "Left"], false));
+        at_once(some, |after_ms| types_in_the_middle(House::builder(), after_ms, &["Home"], true));
+        at_once(some, |after_ms| types_in_the_middle(House::builder(), after_ms, &["Left", "Left"], false));
     }
 }
 

@@ -21,6 +21,10 @@ pub const TABLE: &[(&str, &str)] = &[
     ("CCMUX_DEMO_DROP_PASTE=N", "lose the first N pastes"),
     ("CCMUX_DEMO_FREEZE_MS=MS", "at the first paste, read and draw nothing for that long"),
     (
+        "CCMUX_DEMO_KEYS_LATE_MS=MS",
+        "the first keys that are no paste are read that much later, as under load",
+    ),
+    (
         "CCMUX_DEMO_DIALOG_AFTER_PASTE_MS=MS",
         "a permission dialog opens by itself that long after the first paste",
     ),
@@ -51,6 +55,7 @@ pub struct Faults {
     pub enter_form: Option<EnterForm>,
     pub drop_paste: u32,
     pub freeze: Duration,
+    pub keys_late: Duration,
     pub dialog_after_paste: Option<Duration>,
     pub poison: Option<String>,
     pub idle_redraw: Option<Duration>,
@@ -82,6 +87,7 @@ impl Faults {
             enter_form: enter_form(get("CCMUX_DEMO_ENTER_FORM"))?,
             drop_paste: number("CCMUX_DEMO_DROP_PASTE", get("CCMUX_DEMO_DROP_PASTE"), 0)?,
             freeze: ms("CCMUX_DEMO_FREEZE_MS", 0)?,
+            keys_late: ms("CCMUX_DEMO_KEYS_LATE_MS", 0)?,
             dialog_after_paste: some_ms("CCMUX_DEMO_DIALOG_AFTER_PASTE_MS")?,
             poison: get("CCMUX_DEMO_POISON"),
             idle_redraw: some_ms("CCMUX_DEMO_IDLE_REDRAW_MS")?,

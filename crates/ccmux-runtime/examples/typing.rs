@@ -101,8 +101,8 @@ impl Stage {
 
     /// Types it as ccmux does: guarded, in pieces.
     fn ours(&self, text: &str, with_enter: bool) {
-        let guard = Guard { pid: self.pid, cursor: None };
-        let typed = self.runtime.block_on(self.tmux.inject(guard, pieces(text)));
+        let guard = Guard { pid: self.pid, untouched: None };
+        let typed = self.runtime.block_on(self.tmux.inject(guard.clone(), pieces(text)));
         assert_eq!(typed, Ok(Typed::Done));
         if with_enter {
             assert_eq!(self.runtime.block_on(self.tmux.press_enter(guard)), Ok(Typed::Done));

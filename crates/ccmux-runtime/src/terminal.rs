@@ -13,12 +13,43 @@ use tokio::time::Instant;
 
 /// What must still be true of the pane at the moment something is typed; checked by the terminal itself, in the same
 /// command, so that nothing can come in between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     /// The pane's own process must be this one, alive. (And the pane must be in no mode.)
     pub pid: i32,
-    /// The cursor must still be there, as a look saw it: a key that a human typed since has moved it.
-    pub cursor: Option<(u16, u16)>,
+    /// Nobody may have touched the terminal since a look.
+    pub untouched: Option<Untouched>,
+}
+
+/// What a human's key changes: the activity at once, the cursor as soon as the agent has drawn it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untouched {
+    /// Column and row.
+    pub cursor: (u16, u16),
+    /// The clients'; `None` where it can't tell, see [`Capture::activity`].
+    pub activity: Option<Activity>,
+}
+
+/// When keys, mouse or focus last came from each session that shows the pane. To be compared only; resolution: 1 s.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Activity(String);
+
+impl Activity {
+    /// As the terminal prints it; `None` if that is anything but numbers and blanks.
+    pub fn new(printed: &str) -> Option<Self> {
+        let plain = printed.chars().all(|c| c.is_ascii_digit() || c == ' ');
+        plain.then(|| Self(printed.to_owned()))
+    }
+
+    /// Before this second all of it: a key from then on changes it.
+    pub fn is_before(&self, second: i64) -> bool {
+        self.0.split_whitespace().all(|at| at.parse().is_ok_and(|at: i64| at < second))
+    }
+
+    /// As it was printed.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// What became of an order to type.
@@ -84,9 +115,19 @@ pub struct Capture {
     pub text: String,
     /// When a client that can type was last active (1 s resolution); `None` if no such client is attached.
     pub active_at: Option<UnixMs>,
+    /// The same, for a [`Guard`]; `None` if somebody was active in the second of the look, since another key in that
+    /// second would not show.
+    pub activity: Option<Activity>,
     /// Since when the pane has written nothing, as its watch saw it; `None` while nobody watches. A moment older than
     /// the picture may be missing.
     pub silent_since: Option<Instant>,
+}
+
+impl Capture {
+    /// What must not change until a key is pressed.
+    pub fn untouched(&self) -> Untouched {
+        Untouched { cursor: self.pane.cursor, activity: self.activity.clone() }
+    }
 }
 
 /// How to start the agent: `ccmuxd launch FILE` in the pane, in its own pid.

@@ -13,6 +13,8 @@ impl Agent {
         if bytes.windows(PASTE.len()).any(|part| part == PASTE) {
             // The whole agent stands still, as one whose event loop is blocked.
             std::thread::sleep(std::mem::take(&mut self.freeze));
+        } else {
+            std::thread::sleep(std::mem::take(&mut self.keys_late));
         }
         self.journal.read(bytes);
         let keys = self.parser.feed(bytes);

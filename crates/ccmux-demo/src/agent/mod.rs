@@ -100,6 +100,8 @@ pub struct Agent {
     deaf_until: Option<Instant>,
     /// How long it freezes at the next paste.
     freeze: Duration,
+    /// How much later it reads the next keys that are no paste.
+    keys_late: Duration,
     /// A dialog opens by itself then: a fault switch.
     dialog_due: Option<Instant>,
     /// That dialog takes keys from then on.
@@ -162,6 +164,7 @@ impl Agent {
             drop_left: faults.drop_paste,
             deaf_until: None,
             freeze: faults.freeze,
+            keys_late: faults.keys_late,
             dialog_due: None,
             dialog_armed: None,
             pasted_before: false,

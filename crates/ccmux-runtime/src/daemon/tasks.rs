@@ -257,7 +257,7 @@ fn start_workers(
         put_away: put_away.clone(),
         not_understood: not_understood.clone(),
         inbox: inbox.clone(),
-        cursor_seen: None,
+        looked: None,
         pasted: None,
     };
     let witness = Witness {

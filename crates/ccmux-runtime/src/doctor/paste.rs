@@ -112,7 +112,7 @@ async fn paste(tmux: &Tmux, typed: &Path, cwd: &Path) -> Result<(), String> {
         tmux.capture().await.is_ok_and(|capture| capture.text.contains("listening"))
     })
     .await?;
-    let guard = |pid| Guard { pid, cursor: None };
+    let guard = |pid| Guard { pid, untouched: None };
     match tmux.inject(guard(pane.pid + 1), vec!["no".to_owned()]).await {
         Ok(Typed::Refused(_)) => {}
         Ok(Typed::Done) => return Err("tmux pasted although the guard did not hold".to_owned()),

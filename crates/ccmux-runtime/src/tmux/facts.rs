@@ -1,6 +1,7 @@
 //! What tmux is asked to print about panes and clients, and how it is read.
 //!
-//! Every line of ours starts with the nonce and a letter: `P` a pane, `C` a client, `S` "the screen follows". Fields are
+//! Every line of ours starts with the nonce and a letter: `P` a pane, `C` a client, `A` activity, `S` "the screen
+//! follows". Fields are
 //! separated by a blank; the one field that may hold anything, the title, is the last.
 
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::client::{Nonce, args};
-use crate::terminal::Pane;
+use crate::terminal::{Activity, Pane};
 
 /// The pane's option that says whose it is.
 pub(super) const MARK: &str = "@ccmux_pane";
@@ -37,10 +38,19 @@ pub(super) fn list_clients(nonce: &Nonce) -> Vec<String> {
     args(&["list-clients", "-F", &facts])
 }
 
-/// `capture-pane` behind a line that says that the screen follows.
+/// A format: when keys last came from each session that shows the pane. tmux notes it before it hands on the key, so what
+/// is typed behind a look shows here although the agent has not drawn it.
+pub(super) fn activity(pane: &str) -> String {
+    format!("#{{S:#{{W:#{{P:#{{?#{{==:#{{pane_id}},{pane}}},#{{session_activity}} ,}}}}}}}}")
+}
+
+/// `capture-pane` behind lines with the activity, and that the screen follows.
 pub(super) fn screen(nonce: &Nonce, pane: &str) -> Vec<String> {
-    let head = format!("{}S", nonce.as_str());
-    args(&["display-message", "-p", &head, ";", "capture-pane", "-p", "-e", "-t", pane])
+    let (activity, head) =
+        (format!("{}A {}", nonce.as_str(), activity(pane)), format!("{}S", nonce.as_str()));
+    let list = ["display-message", "-p", &activity, ";", "display-message", "-p", &head, ";"];
+    let capture = ["capture-pane", "-p", "-e", "-t", pane];
+    [args(&list), args(&capture)].concat()
 }
 
 /// What was printed.
@@ -52,6 +62,8 @@ pub(super) struct Facts {
     pub(super) server: Option<Pid>,
     /// The visible rows.
     pub(super) screen: Option<String>,
+    /// Of those who see our pane.
+    pub(super) activity: Option<Activity>,
     /// The sessions that show our pane: more than one if the user groups sessions or links the window.
     sessions: BTreeSet<String>,
     clients: Vec<ClientFacts>,
@@ -87,6 +99,8 @@ impl Facts {
             self.pane.get_or_insert(pane);
         } else if let Some(client) = nonce.strip(line, "C ").and_then(read_client) {
             self.clients.push(client);
+        } else if let Some(activity) = nonce.strip(line, "A ").and_then(Activity::new) {
+            self.activity = Some(activity);
         }
     }
 

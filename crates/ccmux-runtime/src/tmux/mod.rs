@@ -160,31 +160,31 @@ impl Terminal for Tmux {
 
     async fn inject(&self, guard: Guard, pieces: Vec<String>) -> Result<Typed, TerminalError> {
         let pane = self.known_pane().await?;
-        let script = script::paste(&self.nonce, &pane, guard, &pieces)?;
+        let script = script::paste(&self.nonce, &pane, &guard, &pieces)?;
         self.type_into(&pane, "paste", script).await
     }
 
     async fn press_enter(&self, guard: Guard) -> Result<Typed, TerminalError> {
         let pane = self.known_pane().await?;
-        let script = script::enter(&self.nonce, &pane, guard);
+        let script = script::enter(&self.nonce, &pane, &guard);
         self.type_into(&pane, "press Enter", script).await
     }
 
     async fn stash_draft(&self, guard: Guard) -> Result<Typed, TerminalError> {
         let pane = self.known_pane().await?;
-        let script = script::stash(&self.nonce, &pane, guard);
+        let script = script::stash(&self.nonce, &pane, &guard);
         self.type_into(&pane, "press Ctrl-S", script).await
     }
 
     async fn press_escape(&self, guard: Guard) -> Result<Typed, TerminalError> {
         let pane = self.known_pane().await?;
-        let script = script::escape(&self.nonce, &pane, guard);
+        let script = script::escape(&self.nonce, &pane, &guard);
         self.type_into(&pane, "press Esc", script).await
     }
 
     async fn clear_row(&self, guard: Guard) -> Result<Typed, TerminalError> {
         let pane = self.known_pane().await?;
-        let script = script::clear_row(&self.nonce, &pane, guard);
+        let script = script::clear_row(&self.nonce, &pane, &guard);
         self.type_into(&pane, "press Ctrl-U", script).await
     }
 

@@ -10,6 +10,7 @@ use super::client::{Reply, args, literal, silent, unexpanded, unformatted};
 use super::facts::{self, Facts, MARK};
 use super::script::{self, Outcome};
 use super::{Tmux, client};
+use crate::clock::unix_ms;
 use crate::terminal::{Capture, LaunchCommand, Pane, TerminalError, Typed};
 
 /// Columns and rows of a session that nobody is attached to.
@@ -196,6 +197,7 @@ impl Tmux {
         let mut list = self.list_pane_and_clients();
         list.push(";".to_owned());
         list.extend(facts::screen(&self.nonce, id));
+        let second = unix_ms().0.div_euclid(1000);
         let reply = self.client.run("capture the pane", &list).await?.done("capture the pane")?;
         let mut facts = Facts::read(&self.nonce, &reply.stdout);
         let pane = facts.pane.take().filter(|pane| pane.id == id).ok_or_else(|| self.no_pane())?;
@@ -203,7 +205,8 @@ impl Tmux {
         if pane.dead.is_some() {
             text = self.last_words(id).await.unwrap_or(text);
         }
-        Ok(Capture { pane, text, active_at: facts.active_at(), silent_since: self.silent_since() })
+        let (active_at, activity) = (facts.active_at(), facts.activity.filter(|all| all.is_before(second)));
+        Ok(Capture { pane, text, active_at, activity, silent_since: self.silent_since() })
     }
 
     /// The screen of a dead pane with what stood above it: tmux scrolls it by a row for its own `Pane is dead`, and an

@@ -19,7 +19,8 @@
 use std::fmt::Write;
 
 use super::client::Nonce;
-use crate::terminal::{Guard, TerminalError, Typed};
+use super::facts::activity as activity_of;
+use crate::terminal::{Guard, TerminalError, Typed, Untouched};
 
 /// What a typing script printed.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(super) enum Outcome {
 pub(super) fn paste(
     nonce: &Nonce,
     pane: &str,
-    guard: Guard,
+    guard: &Guard,
     pieces: &[String],
 ) -> Result<String, TerminalError> {
     // set-buffer makes no buffer of an empty text, and the paste of it would fail.
@@ -56,28 +57,28 @@ pub(super) fn paste(
 }
 
 /// Presses Ctrl-S.
-pub(super) fn stash(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+pub(super) fn stash(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
     let mut script = String::new();
     guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} C-s\n"));
     script
 }
 
 /// Presses Enter.
-pub(super) fn enter(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+pub(super) fn enter(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
     let mut script = String::new();
     guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} Enter\n"));
     script
 }
 
 /// Presses Esc.
-pub(super) fn escape(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+pub(super) fn escape(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
     let mut script = String::new();
     guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} Escape\n"));
     script
 }
 
 /// Presses Ctrl-U.
-pub(super) fn clear_row(nonce: &Nonce, pane: &str, guard: Guard) -> String {
+pub(super) fn clear_row(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
     let mut script = String::new();
     guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} C-u\n"));
     script
@@ -91,24 +92,30 @@ pub(super) fn forget(nonce: &Nonce, pieces: usize) -> String {
     })
 }
 
-fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: Guard, then: &str) {
+fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: &Guard, then: &str) {
     let (nonce, pid) = (nonce.as_str(), guard.pid);
     // Synchronised panes would send our key to the user's other panes too; a pane with its input off takes none.
     let synchronised = "#{&&:#{pane_synchronized},#{!=:#{window_panes},1}}";
-    let moved = match guard.cursor {
-        Some((x, y)) => format!("#{{!=:#{{cursor_x}}.#{{cursor_y}},{x}.{y}}}"),
+    let touched = match &guard.untouched {
+        Some(Untouched { cursor: (x, y), activity }) => {
+            let moved = format!("#{{!=:#{{cursor_x}}.#{{cursor_y}},{x}.{y}}}");
+            match activity {
+                Some(then) => format!("#{{||:{moved},#{{!=:{},{}}}}}", activity_of(pane), then.as_str()),
+                None => moved,
+            }
+        }
         None => "0".to_owned(),
     };
     let _ = write!(
         script,
         "if-shell -F -t {pane} \"#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?{synchronised},0,\
-         #{{?{moved},0,#{{==:#{{pane_pid}},{pid}}}}}}}}}}}}}\" {{\n\
+         #{{?{touched},0,#{{==:#{{pane_pid}},{pid}}}}}}}}}}}}}\" {{\n\
          display-message -p \"{nonce}B\"\n\
          {then}\
          display-message -p \"{nonce}D\"\n\
          }} {{\n\
          display-message -p -t {pane} \"{nonce}R process #{{pane_pid}}#{{?#{{!=:#{{pane_pid}},{pid}}}, is not {pid},}}\
-         #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}#{{?{moved}, was typed into since the last look,}}\
+         #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}#{{?{touched}, was typed into since the last look,}}\
          #{{?pane_input_off, has its input off,}}#{{?{synchronised}, is synchronised with other panes,}}\"\n\
          }}\n"
     );
@@ -155,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_text_with_a_nul_is_refused_before_tmux_sees_it() {
-        let refused = paste(&Nonce::random(), "%0", Guard { pid: 1, cursor: None }, &["a\0b".to_owned()]);
+        let refused = paste(&Nonce::random(), "%0", &Guard { pid: 1, untouched: None }, &["a\0b".to_owned()]);
         assert!(matches!(refused, Err(TerminalError::Failed { .. })), "{refused:?}");
     }
 

@@ -147,7 +147,7 @@ fn bracketed(pieces: &[String]) -> String {
 }
 
 fn guard(pane: &Pane) -> Guard {
-    Guard { pid: pane.pid, cursor: None }
+    Guard { pid: pane.pid, untouched: None }
 }
 
 #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@
 //! presses a key that no order named. To stop a turn is no order of the policy's, but the user's ([`interrupt`]).
 
 mod interrupt;
+mod untouched;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::control::interrupt::Interrupts;
 use crate::inbox::Inbox;
 use crate::prompt::pieces;
 use crate::screen::{RuleBook, Screen, box_holds, classify};
-use crate::terminal::{Capture, Guard, Terminal, TerminalError, Typed};
+use crate::terminal::{Activity, Capture, Guard, Terminal, TerminalError, Typed, Untouched};
 
 /// Between two captures that must be equal.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
@@ -53,10 +54,20 @@ pub struct Typist<T> {
     pub not_understood: NotUnderstood,
     /// Notes when a batch was typed.
     pub inbox: Inbox,
-    /// Where the last look at a batch saw the cursor: Enter is pressed only if it still is there.
-    pub cursor_seen: Option<(BatchId, (u16, u16))>,
-    /// When the last batch was typed: what the pane wrote before says nothing about it.
-    pub pasted: Option<(BatchId, Instant)>,
+    /// What the last look at a batch saw: Enter is pressed only if nobody touched the terminal since.
+    pub looked: Option<(BatchId, Untouched)>,
+    /// The batch that was typed last.
+    pub pasted: Option<Pasted>,
+}
+
+/// A batch that was typed.
+#[derive(Debug)]
+pub struct Pasted {
+    batch: BatchId,
+    /// What the pane wrote before says nothing about the batch.
+    at: Instant,
+    /// As the look before saw it: who touched the terminal since may have typed something that is not drawn yet.
+    activity: Option<Activity>,
 }
 
 impl<T: Terminal> Typist<T> {
@@ -88,7 +99,7 @@ impl<T: Terminal> Typist<T> {
         let seen = if settled { self.settled_look().await } else { self.glance().await };
         match seen {
             Ok((capture, screen)) => {
-                self.cursor_seen = batch.map(|batch| (batch, capture.pane.cursor));
+                self.looked = batch.map(|batch| (batch, capture.untouched()));
                 Event::ScreenSeen { look, seen: self.seen(batch, &capture, screen) }
             }
             Err(error) => Event::LookFailed { look, reason: error.to_string() },
@@ -151,7 +162,7 @@ impl<T: Terminal> Typist<T> {
 
     /// As far as the pane's output is watched; without a watch the look alone counts.
     fn is_silent_since_paste(&self, batch: BatchId, capture: &Capture) -> bool {
-        let pasted = self.pasted.filter(|(pasted, _)| *pasted == batch).map(|(_, at)| at);
+        let pasted = self.pasted.as_ref().filter(|pasted| pasted.batch == batch).map(|pasted| pasted.at);
         pasted.zip(capture.silent_since).is_some_and(|(pasted, since)| since <= pasted)
     }
 
@@ -164,11 +175,11 @@ impl<T: Terminal> Typist<T> {
     /// The text is remembered first: if the draft does not come back, people are told what it was.
     async fn stash_draft(&self) -> Event {
         let refused = |reason: String| Event::StashRefused { reason };
-        let (draft, cursor) = match self.glance().await {
+        let (draft, untouched) = match self.glance().await {
             Ok((
                 capture,
                 Screen { class: ScreenClass::Draft, prompt_box: Some(draft), stashed: false, .. },
-            )) => (draft, capture.pane.cursor),
+            )) => (draft, capture.untouched()),
             Ok(_) => return refused("there is no draft any more".to_owned()),
             Err(error) => return refused(error.to_string()),
         };
@@ -177,7 +188,7 @@ impl<T: Terminal> Typist<T> {
         };
         self.put_away.remember(draft.rows.join("\n"));
         tracing::info!(event = "draft.stashed", rows = draft.rows.len());
-        match self.terminal.stash_draft(Guard { pid, cursor: Some(cursor) }).await {
+        match self.terminal.stash_draft(Guard { pid, untouched: Some(untouched) }).await {
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => Event::DraftStashed,
             Ok(Typed::Refused(reason)) => refused(reason),
             Err(error) => refused(error.to_string()),
@@ -188,14 +199,14 @@ impl<T: Terminal> Typist<T> {
         let Some(known) = self.on_the_way.get(batch) else {
             return Event::PasteRefused { batch, reason: "its text is not known".into() };
         };
-        let cursor = match self.empty_box(known.pid).await {
-            Ok(cursor) => Some(cursor),
+        let untouched = match self.empty_box(known.pid).await {
+            Ok(untouched) => untouched,
             Err(reason) => return Event::PasteRefused { batch, reason },
         };
         let pieces = pieces(&known.text);
         tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len(), body = logged(known.text.as_bytes()));
-        self.pasted = Some((batch, Instant::now()));
-        match self.terminal.inject(Guard { pid: known.pid, cursor }, pieces).await {
+        self.pasted = Some(Pasted { batch, at: Instant::now(), activity: untouched.activity.clone() });
+        match self.terminal.inject(Guard { pid: known.pid, untouched: Some(untouched) }, pieces).await {
             Ok(Typed::Done) => {
                 self.note_pasted(batch).await;
                 Event::Pasted { batch }
@@ -210,16 +221,16 @@ impl<T: Terminal> Typist<T> {
     }
 
     /// Recording the batch took time, a moment or a slow disk's seconds: the look that opened the gate is taken again,
-    /// and the terminal itself checks that no key moved the cursor since.
-    async fn empty_box(&self, pid: i32) -> Result<(u16, u16), String> {
+    /// and the terminal itself checks that nobody touched it since.
+    async fn empty_box(&self, pid: i32) -> Result<Untouched, String> {
         let (capture, screen) = self.glance().await.map_err(|error| error.to_string())?;
         let empty =
             screen.class == ScreenClass::Ready && screen.prompt_box.is_some_and(|found| found.is_empty());
-        match capture.pane {
+        match &capture.pane {
             pane if pane.pid != pid => Err(format!("the pane runs process {}, not {pid}", pane.pid)),
             pane if pane.in_mode => Err("the pane is in a mode".to_owned()),
             _ if !empty => Err("the prompt box was not empty any more".to_owned()),
-            pane => Ok(pane.cursor),
+            _ => Ok(capture.untouched()),
         }
     }
 
@@ -229,12 +240,15 @@ impl<T: Terminal> Typist<T> {
         }
     }
 
-    async fn press_enter(&self, batch: BatchId) -> Event {
+    async fn press_enter(&mut self, batch: BatchId) -> Event {
         let Some(known) = self.on_the_way.get(batch) else {
             return Event::EnterRefused { batch, reason: "its text is not known".into() };
         };
-        let cursor = self.cursor_seen.filter(|(seen, _)| *seen == batch).map(|(_, cursor)| cursor);
-        match self.terminal.press_enter(Guard { pid: known.pid, cursor }).await {
+        let untouched = match self.untouched(batch, &known.text).await {
+            Ok(untouched) => untouched,
+            Err(reason) => return Event::EnterRefused { batch, reason },
+        };
+        match self.terminal.press_enter(Guard { pid: known.pid, untouched }).await {
             // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => {
                 tracing::info!(event = "batch.entered", %batch);

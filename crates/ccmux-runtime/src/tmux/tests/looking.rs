@@ -60,6 +60,43 @@ async fn only_a_client_that_can_type_into_our_session_is_a_human() {
     control.wait().expect("it ends");
 }
 
+/// tmux notes who is active before it hands on the key. What ccmux types itself is nobody's activity.
+#[tokio::test]
+async fn a_key_that_no_screen_shows_changes_the_activity_and_our_own_typing_does_not() {
+    let server = Server::new();
+    let pane = server.start_listening().await;
+    server.user(&["new-session", "-d", "-s", "other", "sleep 1000"]);
+    let human = Server::new();
+    let line = format!("exec env -u TMUX tmux -L {} attach -t =ccmux", server.name);
+    human.user(&["new-session", "-d", "-s", "human", &line]);
+    until("attached", async || !server.user(&["list-clients"]).is_empty()).await;
+
+    let seen = async || server.capture().await.untouched();
+    until("the second in which they came to be over", async || seen().await.activity.is_some()).await;
+    let before = seen().await;
+    let activity = before.activity.as_ref().expect("of an earlier second");
+    assert_eq!(activity.as_str().split_whitespace().count(), 1, "{before:?}: of the other session, too");
+    let second = Instant::now() + Duration::from_millis(1100);
+    until("our own typing to last for a second", async || {
+        server.tmux.inject(guard(&pane), vec!["ours".to_owned()]).await.expect("typed");
+        server.tmux.press_enter(guard(&pane)).await.expect("typed");
+        assert_eq!(seen().await.activity, before.activity, "our own typing counts");
+        Instant::now() > second
+    })
+    .await;
+
+    human.user(&["send-keys", "-t", "=human:", "x"]);
+    until("the key to arrive", async || server.typed().contains('x')).await;
+    let after = seen().await;
+    assert_eq!(after.cursor, before.cursor, "the agent echoes nothing");
+    assert_ne!(after.activity, before.activity);
+    let stale = Guard { untouched: Some(before), ..guard(&pane) };
+    let typed = server.tmux.press_enter(stale).await;
+    assert!(matches!(&typed, Ok(Typed::Refused(why)) if why.contains("typed into")), "{typed:?}");
+    let fresh = Guard { untouched: Some(after), ..guard(&pane) };
+    assert_eq!(server.tmux.press_enter(fresh).await, Ok(Typed::Done));
+}
+
 #[tokio::test]
 async fn a_new_server_that_counts_its_panes_anew_does_not_deceive() {
     let server = Server::new();

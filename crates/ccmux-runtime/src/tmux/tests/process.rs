@@ -40,6 +40,6 @@ async fn a_server_that_dies_while_we_type_leaves_a_doubt() {
     let server = Server::new();
     let tmux = with_binary(&server, "cat >/dev/null; echo 'server exited unexpectedly' >&2; exit 1");
     *tmux.pane.lock().expect("not poisoned") = Some("%0".to_owned());
-    let typed = tmux.inject(Guard { pid: 1, cursor: None }, vec!["x".to_owned()]).await;
+    let typed = tmux.inject(Guard { pid: 1, untouched: None }, vec!["x".to_owned()]).await;
     assert!(matches!(typed, Err(TerminalError::Silent { .. })), "{typed:?}");
 }

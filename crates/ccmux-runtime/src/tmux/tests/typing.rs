@@ -1,6 +1,7 @@
 //! Pastes and keys on a real pane: exact, guarded, and never the end of the server.
 
 use super::*;
+use crate::terminal::{Activity, Untouched};
 
 fn nasty() -> Vec<String> {
     let ascii: String = (' '..='~').collect();
@@ -102,10 +103,16 @@ async fn what_the_guard_forbids_is_refused_with_a_reason_and_nothing_is_typed() 
     let pane = server.start_listening().await;
     let id = pane.id.as_str();
     server.user(&["split-window", "-d", "-t", id, "sleep 1000"]);
-    let wrong = Guard { pid: pane.pid + 1, cursor: None };
-    refuses(&server, wrong, &format!("process {} is not {}", pane.pid, wrong.pid)).await;
-    let elsewhere = Guard { cursor: Some((pane.cursor.0 + 7, pane.cursor.1)), ..guard(&pane) };
-    refuses(&server, elsewhere, "typed into since the last look").await;
+    let wrong = Guard { pid: pane.pid + 1, untouched: None };
+    refuses(&server, wrong, &format!("process {} is not {}", pane.pid, pane.pid + 1)).await;
+    let untouched = server.capture().await.untouched();
+    let moved = Untouched { cursor: (pane.cursor.0 + 7, pane.cursor.1), ..untouched.clone() };
+    refuses(&server, Guard { untouched: Some(moved), ..guard(&pane) }, "typed into since the last look")
+        .await;
+    let long_ago = Activity::new("1000000000 ").expect("numbers and blanks");
+    let typed = Untouched { activity: Some(long_ago), ..untouched };
+    refuses(&server, Guard { untouched: Some(typed), ..guard(&pane) }, "typed into since the last look")
+        .await;
     for (begin, end, why) in [
         (vec!["copy-mode", "-t", id], vec!["send-keys", "-t", id, "-X", "cancel"], "in a mode"),
         (vec!["select-pane", "-d", "-t", id], vec!["select-pane", "-e", "-t", id], "input off"),
@@ -129,9 +136,8 @@ async fn what_the_guard_forbids_is_refused_with_a_reason_and_nothing_is_typed() 
 }
 
 async fn refuses(server: &Server, guard: Guard, reason: &str) {
-    for typed in
-        [server.tmux.inject(guard, vec!["never".to_owned()]).await, server.tmux.press_enter(guard).await]
-    {
+    let paste = server.tmux.inject(guard.clone(), vec!["never".to_owned()]).await;
+    for typed in [paste, server.tmux.press_enter(guard).await] {
         assert!(matches!(&typed, Ok(Typed::Refused(why)) if why.contains(reason)), "{typed:?}, not {reason}");
     }
 }
@@ -177,7 +183,7 @@ async fn a_pane_that_dies_while_we_type_never_takes_the_server_with_it() {
 type Answer = Result<Typed, TerminalError>;
 
 async fn paste_and_enter(tmux: Arc<Tmux>, guard: Guard) -> (Answer, Answer) {
-    let paste = tmux.inject(guard, vec!["text".to_owned(); 20]).await;
+    let paste = tmux.inject(guard.clone(), vec!["text".to_owned(); 20]).await;
     (paste, tmux.press_enter(guard).await)
 }
 

@@ -34,7 +34,7 @@ impl<T: Terminal> Typist<T> {
         let pid = self.agent.borrow().as_ref().map(|agent| agent.pid).ok_or("the agent does not run")?;
         let (capture, screen) = self.settled_look().await.map_err(|error| error.to_string())?;
         may_interrupt(&beneath(&capture, screen)).map_err(|refusal| refusal.words().to_owned())?;
-        match self.terminal.press_escape(Guard { pid, cursor: None }).await {
+        match self.terminal.press_escape(Guard { pid, untouched: None }).await {
             Ok(Typed::Done) => tracing::info!(event = "turn.interrupted"),
             Ok(Typed::Refused(why)) => return Err(why),
             Err(error) => return Err(error.to_string()),
@@ -48,7 +48,7 @@ impl<T: Terminal> Typist<T> {
         loop {
             sleep(PAUSE).await;
             let (capture, screen) = self.settled_look().await.map_err(|error| error.to_string())?;
-            let cursor = Some(capture.pane.cursor);
+            let untouched = Some(capture.untouched());
             match after_interrupt(&self.compared(&capture, &screen, cleared)) {
                 Next::Wait if Instant::now() >= stops_by => {
                     return Err("Esc was pressed, and the turn runs on".to_owned());
@@ -56,8 +56,8 @@ impl<T: Terminal> Typist<T> {
                 Next::Wait => rest_since = None,
                 Next::ClearRow if cleared < MOST_ROWS => {
                     (rest_since, cleared) = (None, cleared + 1);
-                    // A key that somebody pressed meanwhile has moved the cursor: then it is theirs.
-                    match self.terminal.clear_row(Guard { pid, cursor }).await {
+                    // Somebody who pressed a key meanwhile has the box for themselves.
+                    match self.terminal.clear_row(Guard { pid, untouched }).await {
                         Ok(Typed::Done) => {}
                         _ => return Ok(()),
                     }
