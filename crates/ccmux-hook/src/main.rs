@@ -6,20 +6,27 @@
 //! ```
 //!
 //! It stands on Claude's critical path, so whatever happens it exits 0 and prints nothing but what the daemon told it
-//! to, within [`LIMIT`]; only a reply with `wait_s` makes it stay longer. One thread does everything that can block,
-//! and `main` holds the clock. It knows no event by name: what a hook means is the daemon's business.
+//! to, within [`LIMIT`]; only a reply with `wait_s` makes it stay longer. Whatever can block is [`InTime`]. It knows no
+//! event by name: what a hook means is the daemon's business.
+mod in_time;
+mod line;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Sender, channel};
-use std::{env, io, panic, process, thread, time::Duration};
+use std::time::{Duration, Instant};
+use std::{env, io, panic};
 
-use ccmux_wire::control::{Frame, Request};
-use ccmux_wire::hook::{HookFrame, HookReply, MAX_FRAME_BYTES};
+use ccmux_wire::hook::{HookReply, MAX_FRAME_BYTES};
 use ccmux_wire::paths::{control_socket, runtime_dir};
-use serde_json::Value;
+use in_time::{InTime, PIPE};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 
 /// The contract says 300 ms from start to end; the rest is for exec and exit.
 const LIMIT: Duration = Duration::from_millis(280);
+
+/// As long as most inputs at most.
+const AT_ONCE: usize = 8 * 1024;
 
 const VERSION: &str = concat!("ccmux-hook ", env!("CARGO_PKG_VERSION"));
 const HELP: &str = "\
@@ -30,52 +37,44 @@ and prints what the daemon wants printed. Without a daemon: exit 0, nothing prin
 
 fn main() {
     panic::set_hook(Box::new(|_| {}));
+    let until = Instant::now() + LIMIT;
     match env::args_os().nth(1).unwrap_or_default().to_str() {
-        Some("--help" | "-h") => return print(HELP),
-        Some("--version" | "-V") => return print(VERSION),
+        Some("--help" | "-h") => return print(HELP, until),
+        Some("--version" | "-V") => return print(VERSION, until),
         _ => {}
     }
-    let (prolong, limits) = channel();
-    let _ = thread::Builder::new().spawn(move || talk(&prolong));
-    let mut limit = LIMIT;
-    // An error says that the thread is through, or that the time is up.
-    while let Ok(longer) = limits.recv_timeout(limit) {
-        limit = longer;
-    }
-    process::exit(0);
+    // A panic, too, is no business of Claude's.
+    let _ = panic::catch_unwind(|| talk(until));
 }
 
-/// The whole conversation; `None` where it ended early. Whoever reads `prolong` ends the process when the time is up.
-fn talk(prolong: &Sender<Duration>) -> Option<()> {
-    let (mut input, stdin) = (Vec::new(), io::stdin().lock());
+/// The whole conversation; `None` where it ended early.
+fn talk(until: Instant) -> Option<()> {
+    let mut input = Vec::with_capacity(AT_ONCE);
     // Cut at the limit, it makes a frame over the limit, which is given up.
-    stdin.take(MAX_FRAME_BYTES as u64).read_to_end(&mut input).ok()?;
-    let line = frame_line(&input)?;
-    let mut daemon = connect()?;
-    daemon.write_all(&line).ok()?;
-    let mut replies = BufReader::new(daemon);
+    InTime::new(io::stdin(), 0, until).take(MAX_FRAME_BYTES as u64).read_to_end(&mut input).ok()?;
+    let line = line::for_daemon(&input, until)?;
+    let daemon = reach(until)?;
+    InTime::new(&daemon, usize::MAX, until).write_all(&line).ok()?;
+    let mut replies = BufReader::new(InTime::new(&daemon, 0, until));
     let mut reply = next_reply(&mut replies)?;
     if let (None, Some(wait_s)) = (&reply.stdout, reply.wait_s) {
-        prolong.send(Duration::from_secs(wait_s.into())).ok()?;
+        replies.get_mut().until = Instant::now() + Duration::from_secs(wait_s.into());
         reply = next_reply(&mut replies)?;
     }
-    print(&reply.stdout?.to_string());
+    print(&reply.stdout?.to_string(), replies.get_ref().until);
     Some(())
 }
 
-/// The line for the daemon. Input that is no JSON goes as one string: the daemon may log it, Claude is not disturbed.
-fn frame_line(input: &[u8]) -> Option<Vec<u8>> {
-    let text = |_| String::from_utf8_lossy(input).into();
-    let payload: Value = ccmux_wire::halves::from_slice(input).unwrap_or_else(text);
-    let hook = HookFrame::of(payload, |name| env::var(name).ok());
-    let mut line = serde_json::to_vec(&Frame::new(Request::Hook(hook))).ok()?;
-    line.push(b'\n');
-    (line.len() <= MAX_FRAME_BYTES).then_some(line)
-}
-
-/// Another user's socket must neither read the prompts nor decide on permissions.
-fn connect() -> Option<UnixStream> {
-    UnixStream::connect(control_socket(&runtime_dir(None)).ok()?).ok()
+/// Another user's socket must neither read the prompts nor decide on permissions. A connect waits as long as a send may.
+fn reach(until: Instant) -> Option<UnixStream> {
+    let address = SocketAddrUnix::new(control_socket(&runtime_dir(None)).ok()?).ok()?;
+    let daemon = socket(AddressFamily::UNIX, SocketType::STREAM, None).ok()?;
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    set_socket_timeout(&daemon, Timeout::Send, Some(left)).ok()?;
+    connect(&daemon, &address).ok()?;
+    let daemon = UnixStream::from(daemon);
+    daemon.set_nonblocking(true).ok()?;
+    Some(daemon)
 }
 
 fn next_reply(replies: &mut impl BufRead) -> Option<HookReply> {
@@ -86,6 +85,6 @@ fn next_reply(replies: &mut impl BufRead) -> Option<HookReply> {
     reply.ok.then_some(reply)
 }
 
-fn print(text: &str) {
-    let _ = io::stdout().lock().write_all(format!("{text}\n").as_bytes());
+fn print(text: &str, until: Instant) {
+    let _ = InTime::new(io::stdout(), PIPE, until).write_all(format!("{text}\n").as_bytes());
 }

@@ -181,6 +181,59 @@ fn what_the_daemon_wants_printed_is_printed() {
     assert_eq!((ended.stdout.as_str(), ended.code), ("{\"decision\":\"allow\"}\n", Some(0)));
 }
 
+/// What is said in answer to the hook, by a daemon of the test's own.
+fn answered_by(dir: &TempDir, answer: impl FnOnce(UnixStream) + Send + 'static) -> JoinHandle<()> {
+    let listener = UnixListener::bind(dir.path().join("control.sock")).unwrap();
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        read_request(&stream);
+        answer(stream);
+    })
+}
+
+#[test]
+fn much_to_print_is_printed_whole() {
+    let words = "long ".repeat(40_000);
+    let reply = json!({"ok": true, "stdout": {"words": words}}).to_string() + "\n";
+    // On a loaded machine the time may be up before all of it is written.
+    let until = Instant::now() + PATIENCE;
+    let whole = std::iter::repeat_with(|| {
+        let (dir, reply) = (runtime_dir(), reply.clone());
+        let _daemon = answered_by(&dir, move |mut stream| stream.write_all(reply.as_bytes()).unwrap());
+        let ended = run(&mut hook(dir.path()), STOP.as_bytes());
+        assert_eq!(ended.code, Some(0));
+        serde_json::from_str(&ended.stdout).is_ok_and(|value: Value| value["words"] == words.as_str())
+    });
+    assert!(whole.take_while(|_| Instant::now() < until).any(|whole| whole), "not once in {PATIENCE:?}");
+}
+
+#[test]
+fn an_output_that_nobody_reads_is_left_in_time() {
+    let dir = runtime_dir();
+    let reply = json!({"ok": true, "stdout": {"words": "long ".repeat(40_000)}}).to_string() + "\n";
+    let _daemon = answered_by(&dir, move |mut stream| drop(stream.write_all(reply.as_bytes())));
+    let started = Instant::now();
+    let mut child = hook(dir.path()).spawn().unwrap();
+    feed(&mut child, STOP.as_bytes());
+    let _unread = child.stdout.take().unwrap();
+    let ended = end_of(child, started);
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.after < GENEROUS, "took {:?}", ended.after);
+}
+
+#[test]
+fn a_daemon_that_never_comes_to_an_end_is_left_in_time() {
+    let dir = runtime_dir();
+    let daemon = answered_by(&dir, |mut stream| {
+        // Until the hook hangs up: each piece comes in time, all of them never.
+        while stream.write_all(b" ").is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    run(&mut hook(dir.path()), STOP.as_bytes()).was_silent_and_quick();
+    daemon.join().unwrap();
+}
+
 #[test]
 fn a_newer_daemon_may_say_more_than_the_hook_knows() {
     let dir = runtime_dir();
@@ -348,6 +401,18 @@ fn a_closed_stdout_disturbs_nobody() {
     drop(child.stdout.take());
     feed(&mut child, STOP.as_bytes());
     end_of(child, started).was_silent_and_quick();
+}
+
+/// The dynamic linker of glibc says what it looks for when it is asked to.
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn a_hook_that_was_linked_statically_looks_for_no_library() {
+    let dir = runtime_dir();
+    let ended = run(hook(dir.path()).arg("--version").env("LD_DEBUG", "libs"), b"");
+    assert!(ended.stdout.starts_with("ccmux-hook "), "{}", ended.stdout);
+    if env!("CCMUX_HOOK_IS_STATIC") == "true" {
+        assert_eq!(ended.stderr, "");
+    }
 }
 
 #[test]
