@@ -80,7 +80,8 @@ pub(super) async fn start_afar(
     let inbox = house.inbox.inbox.clone();
     let left = inbox.answers_left().await?;
     let settings = house.setting.settings.permission.clone();
-    let answers = Answers::new(settings, &left, (inbox, outlets, ears), house.clock.clone());
+    let around = (house.clock.clone(), house.turns.turns.projects_dir().to_owned());
+    let answers = Answers::new(settings, &left, (inbox, outlets, ears), around);
     let keeper = Keeper::new(answers.clone(), left, house.events.clone(), shutdown.clone()).await?;
     tasks.spawn(keeper.run());
     Ok(answers)
