@@ -4,12 +4,13 @@
 
 use std::fs;
 use std::io::Write;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ccmux_tests::House;
 use ccmux_tests::listening::Listening;
 use ccmux_tests::patience::stays_quiet;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn house_with(more: &str) -> House {
     House::builder().settings(&format!("[permission]\nchannel = \"phone\"\n{more}")).ready()
@@ -143,6 +144,85 @@ fn is_hook_of(pid: i32, agent: i32) -> bool {
     };
     let parents = std::iter::successors(Some(pid), |pid| parent(*pid)).skip(1).take(2);
     name.trim() == "ccmux-hook" && parents.into_iter().any(|pid| pid == agent)
+}
+
+/// What a second dialog of the same session would ask: a hook of the agent's by hand, since the demo shows one at a time.
+fn second_dialog(house: &House, command: &str) -> Child {
+    let agent = house.agent_pid();
+    let transcript = house.transcript_files().pop().unwrap();
+    let session = transcript.file_stem().unwrap().to_str().unwrap().to_owned();
+    let payload = json!({
+        "session_id": session, "transcript_path": transcript, "hook_event_name": "PermissionRequest",
+        "tool_name": "Bash", "tool_input": {"command": command},
+    });
+    let environment = fs::read(format!("/proc/{agent}/environ")).unwrap();
+    let mut hook = Command::new(house.bin("ccmux-hook"));
+    hook.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
+    for variable in String::from_utf8_lossy(&environment).split('\0') {
+        variable.split_once('=').map(|(name, value)| hook.env(name, value));
+    }
+    let mut hook = hook.env("CLAUDE_PID", agent.to_string()).spawn().unwrap();
+    hook.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
+    hook
+}
+
+/// Claude Code writes that this call of the second dialog is over.
+fn second_result(house: &House, command: &str, denial: Option<&str>) {
+    let mut file = fs::OpenOptions::new().append(true).open(house.transcript_files().pop().unwrap()).unwrap();
+    let call = json!({"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {"command": command}});
+    let result = json!({"type": "tool_result", "tool_use_id": "toolu_2", "is_error": denial.is_some(), "content": "x"});
+    for line in [
+        json!({"type": "assistant", "isSidechain": true, "message": {"role": "assistant", "content": [call]}}),
+        json!({"type": "user", "isSidechain": true, "message": {"role": "user", "content": [result]}, "toolDenialKind": denial}),
+    ] {
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+}
+
+fn code_of(house: &House, command: &str) -> String {
+    house.wait_for("it to be asked", || {
+        let asks = house.open_asks();
+        let ask = asks.iter().find(|ask| ask["text"].as_str().unwrap().contains(command))?;
+        Some(ask["code"].as_str().unwrap().to_owned())
+    })
+}
+
+/// Issue 8, point 4.
+#[test]
+fn of_two_dialogs_the_one_that_was_answered_at_the_terminal_is_over_and_the_other_one_is_answered() {
+    let house = house_with("");
+    let phone = house.listen_to("out.phone");
+    house.write("in.t", "perm: echo first\n");
+    let first = code_of(&house, "echo first");
+    let mut hook = second_dialog(&house, "echo second");
+    let second = code_of(&house, "echo second");
+    second_result(&house, "echo second", None);
+    house.wait_until("the second hook to go", || hook.try_wait().unwrap().is_some());
+    assert_eq!(house.open_asks().len(), 1, "the first one waits on");
+    house.write("in.phone", format!("n {second}\n"));
+    phone.wait_for(&format!("{second}: too late: it was answered at the terminal"));
+    house.write("in.phone", format!("y {first}\n"));
+    house.result("first");
+    phone.wait_for(&format!("{first}: allowed"));
+}
+
+/// Issue 8, point 4.
+#[test]
+fn an_answer_beside_another_dialog_is_proved_by_the_transcript_or_was_too_late() {
+    let house = house_with("");
+    let phone = house.listen_to("out.phone");
+    house.write("in.t", "perm: echo first\n");
+    let first = code_of(&house, "echo first");
+    let hook = second_dialog(&house, "echo second");
+    let second = code_of(&house, "echo second");
+    house.write("in.phone", format!("y {second}\n"));
+    let printed = hook.wait_with_output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&printed).contains("allow"), "{printed:?}");
+    second_result(&house, "echo second", Some("user-rejected"));
+    phone.wait_for(&format!("{second}: too late: it was answered at the terminal"));
+    house.write("in.phone", format!("n {first} not now\n"));
+    house.result("not now");
+    phone.wait_for(&format!("{first}: denied"));
 }
 
 #[test]

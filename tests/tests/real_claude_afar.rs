@@ -123,6 +123,94 @@ fn the_terminal_is_first_and_the_hook_goes() {
     result(&house, "42");
 }
 
+/// Two files outside of the project: Claude asks about both at once, and shows one dialog after the other. (Commands that
+/// change something it runs one by one.)
+fn two_dialogs(house: &House, phone: &Listening) -> [String; 2] {
+    let files = ["one", "two"].map(|name| {
+        let file = house.path(&format!("outside-{name}"));
+        std::fs::write(&file, format!("this is {name}\n")).unwrap();
+        file
+    });
+    let calls = files.map(|file| serde_json::json!(["Read", {"file_path": file}]));
+    house.write("in.t", format!("tools: {}\n", serde_json::json!(calls)));
+    let codes = ["outside-one", "outside-two"].map(|name| {
+        house.wait_for("both to be asked", || {
+            let ask =
+                open_asks(house).into_iter().find(|ask| ask["text"].as_str().unwrap().contains(name))?;
+            Some(ask["code"].as_str().unwrap().to_owned())
+        })
+    });
+    codes.iter().for_each(|code| drop(phone.wait_for(&format!("code: {code}"))));
+    house.wait_until("the dialog", || house.screen().contains("Do you want to proceed?"));
+    codes
+}
+
+/// The file whose dialog is on the screen, and the other one: 0 and 1.
+fn shown_first(house: &House) -> (usize, usize) {
+    let shows = |name: &str| house.screen().contains(&format!("Read({}", house.path(name).display()));
+    house.wait_for("which one is shown", || match (shows("outside-one"), shows("outside-two")) {
+        (true, false) => Some((0, 1)),
+        (false, true) => Some((1, 0)),
+        _ => None,
+    })
+}
+
+/// Issue 8, point 4.
+#[test]
+fn of_two_dialogs_the_human_allows_the_first_and_the_second_is_answered_from_afar() {
+    let Some(house) = in_default_mode("") else { return };
+    let phone = house.listen_to("out.phone");
+    let codes = two_dialogs(&house, &phone);
+    let (first, second) = shown_first(&house);
+    house.wait_until("the first dialog to be answered", || {
+        house.send_keys(&["Enter"]);
+        shown_first(&house) == (second, first)
+    });
+    house.wait_until("the first ask to be over, and the second to wait", || {
+        let open = open_asks(&house);
+        open.len() == 1 && open[0]["code"] == codes[second].as_str()
+    });
+    house.write("in.phone", format!("n {}\n", codes[first]));
+    phone.wait_for(&format!("{}: too late: it was answered at the terminal", codes[first]));
+    house.write("in.phone", format!("n {} not on a Friday\n", codes[second]));
+    result(&house, "not on a Friday");
+    phone.wait_for(&format!("{}: denied", codes[second]));
+}
+
+/// Issue 8, point 4.
+#[test]
+fn an_answer_to_the_dialog_that_is_not_shown_is_proved_and_the_other_one_stays() {
+    let Some(house) = in_default_mode("") else { return };
+    let phone = house.listen_to("out.phone");
+    let codes = two_dialogs(&house, &phone);
+    let (first, second) = shown_first(&house);
+    house.write("in.phone", format!("y {}\n", codes[second]));
+    phone.wait_for(&format!("{}: allowed", codes[second]));
+    assert_eq!(shown_first(&house), (first, second), "the human's dialog stays");
+    assert_eq!(open_asks(&house)[0]["code"], codes[first].as_str());
+    house.write("in.phone", format!("y {}\n", codes[first]));
+    phone.wait_for(&format!("{}: allowed", codes[first]));
+    result(&house, "this is one");
+    result(&house, "this is two");
+}
+
+/// A no at the terminal is Claude's no to all calls of the message: the turn ends, and no hook is left.
+#[test]
+fn of_two_dialogs_the_human_rejects_the_first_and_both_are_over() {
+    let Some(house) = in_default_mode("") else { return };
+    let phone = house.listen_to("out.phone");
+    let codes = two_dialogs(&house, &phone);
+    house.wait_until("the dialogs to be gone", || {
+        house.send_keys(&["Escape"]);
+        open_asks(&house).is_empty()
+    });
+    for code in &codes {
+        house.write("in.phone", format!("y {code}\n"));
+        phone.wait_for(&format!("{code}: too late: it was answered at the terminal"));
+    }
+    result(&house, "doesn't want to proceed");
+}
+
 /// Acceptance G7.
 #[test]
 fn nobody_answers_in_time_and_claudes_own_dialog_stays() {

@@ -150,6 +150,16 @@ impl Transcript {
         );
     }
 
+    /// A hook, and not the human, decided about a call.
+    pub fn hook_decided(&mut self, tool: &str, allowed: bool) {
+        let decision = if allowed { "allow" } else { "deny" };
+        let attachment = json!({
+            "type": "hook_permission_decision", "decision": decision, "toolUseID": tool, "hookEvent": "PermissionRequest",
+        });
+        let line = json!({"attachment": attachment, "type": "attachment"});
+        self.chained(&ids::uuid(), line, Duration::ZERO);
+    }
+
     /// `[Request interrupted by user]`, as a line of the harness.
     pub fn interrupted(&mut self, prompt_id: &str, in_tool: bool) {
         let text = if in_tool {

@@ -69,6 +69,9 @@ impl Agent {
 
     /// The PermissionRequest hooks are done: with an answer, or the dialog stays.
     pub(super) fn permission_told(&mut self, mut asking: Box<Asking>, verdict: Verdict, now: Instant) {
+        if let Some(permission) = &verdict.permission {
+            self.transcript.hook_decided(&asking.call.id, matches!(permission, Permission::Allow(_)));
+        }
         match verdict.permission {
             Some(Permission::Deny { interrupt: true, .. }) => self.refuse(&asking, now),
             Some(Permission::Deny { message, .. }) => {

@@ -20,6 +20,7 @@ use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::SessionId;
 use serde_json::{Map, Value, json};
 
+use super::calls::Asked;
 use crate::attention::fact::subject_of;
 use crate::prompt::sanitise;
 
@@ -49,6 +50,8 @@ pub struct Ask {
     pub text: String,
     /// What it may be answered by.
     pub shape: Shape,
+    /// How its call is found in the transcript, if that is named.
+    pub call: Option<Asked>,
     /// The questions, and their input as it came; none for a permission.
     questions: Vec<Question>,
     input: Map<String, Value>,
@@ -71,10 +74,11 @@ impl Ask {
         let input = frame.payload.get("tool_input").and_then(Value::as_object).cloned().unwrap_or_default();
         let tool = one_line(name, TOOL_CHARS);
         let subject = subject_of(&frame.payload);
+        let call = Asked::of(&frame.payload);
         if name != QUESTION_TOOL {
             let text = cut(&format!("Claude asks for permission: {tool}\n{}", values(&input)), TEXT_CHARS);
             let (shape, questions, input) = (Shape::Permission, Vec::new(), Map::new());
-            return Some(Self { session, subject, tool, text, shape, questions, input });
+            return Some(Self { session, subject, tool, text, shape, call, questions, input });
         }
         let questions = questions(&input)?;
         let shapes = questions
@@ -82,7 +86,7 @@ impl Ask {
             .map(|asked| QuestionShape { choices: asked.labels.len(), several: asked.several });
         let shape = Shape::Questions(shapes.collect());
         let text = cut(&question_text(&input, &questions), TEXT_CHARS);
-        Some(Self { session, subject, tool, text, shape, questions, input })
+        Some(Self { session, subject, tool, text, shape, call, questions, input })
     }
 
     /// Permission or question, in a word.

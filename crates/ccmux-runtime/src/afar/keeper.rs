@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answers, By};
+use super::follower::Told;
+use super::{Answers, By, NotAnswered};
 use crate::clock::until;
 use crate::inbox::{AnswerLine, AnswersLeft, InboxError};
 
@@ -75,22 +76,29 @@ impl Keeper {
     /// The line's row goes once the hook has the answer, or whoever wrote it will be told why not.
     async fn see_to(&self, line: AnswerLine) {
         let by = By::Sender(line.sender.as_deref());
-        let told = match self.answers.answer_line(&line.line, by).await {
-            Some(Ok(word)) => word.to_owned(),
-            Some(Err(error)) => error.to_string(),
-            None => "too late: the code is forgotten".to_owned(),
-        };
-        let code = ccmux_policy::attention::afar::line::parse(&line.line).map(|said| said.code);
-        let told = code.map_or_else(|| told.clone(), |code| format!("{code}: {told}"));
-        let (outlets, channel) = (self.answers.0.outlets.clone(), line.channel.clone());
-        // A channel that nobody reads must not hold the next answer up.
-        tokio::spawn(async move {
-            if let Err(error) = outlets.send(channel.as_str(), told).await {
-                tracing::info!(event = "permission.not_told", %channel, %error);
-            }
-        });
+        let decided = self.answers.decide_line(&line.line, by);
+        // A channel that nobody reads, or a proof that is late, must not hold the next answer up.
+        tokio::spawn(tell(self.answers.clone(), line.channel.clone(), line.line.clone(), decided));
         if let Err(error) = self.answers.0.inbox.answer_seen_to(line.row).await {
             tracing::error!(event = "inbox.failed", %error);
         }
+    }
+}
+
+async fn tell(
+    answers: Answers,
+    channel: ChannelName,
+    line: String,
+    decided: Option<Result<Told, NotAnswered>>,
+) {
+    let told = match decided {
+        Some(Ok(told)) => answers.proved(told).await.map_or_else(|error| error.to_string(), str::to_owned),
+        Some(Err(error)) => error.to_string(),
+        None => "too late: the code is forgotten".to_owned(),
+    };
+    let code = ccmux_policy::attention::afar::line::parse(&line).map(|said| said.code);
+    let told = code.map_or_else(|| told.clone(), |code| format!("{code}: {told}"));
+    if let Err(error) = answers.0.outlets.send(channel.as_str(), told).await {
+        tracing::info!(event = "permission.not_told", %channel, %error);
     }
 }

@@ -6,12 +6,15 @@
 //! ccmux permission, ccmux answer ──────────┼─► Answers::answer ─► policy's Afar ┘
 //! a route with buttons ────────────────────┘
 //! state file, screen, hooks ─► Answers::event, Answers::hook ─► released: the dialog is gone
+//! transcript, while several dialogs are open ─► Follower ─► released: its call is settled; or what was passed on is proved
 //! answered, or gone ─► the attendant: it waits no more, and is not told again
 //! ```
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`ask`] | a hook's payload → what is asked; a decision → what the hook prints |
+//! | [`calls`] | lines of a transcript → what became of the calls that are asked about |
+//! | [`follower`] | the transcript as a proof, while several dialogs are open |
 //! | [`keeper`] | the task: answers that came by the channel, time, and looks where there is no state file |
 //!
 //! Who answers first, who may, and when it is too late is decided in the policy's `afar`; here are the texts, and the hooks
@@ -19,16 +22,19 @@
 //! don't outlive the daemon, so that every code of an earlier one is closed.
 
 pub mod ask;
+pub mod calls;
+pub mod follower;
 pub mod keeper;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccmux_policy::attention::afar::line::{self, Reply as Line};
-use ccmux_policy::attention::afar::{Afar, AfarRules, Decision, End, Verdict};
+use ccmux_policy::attention::afar::{Afar, AfarRules, End, Verdict};
 use ccmux_policy::attention::{Selection, Source};
 use ccmux_policy::{Event, UnixMs};
 use ccmux_wire::afar::{Code, OpenAsk, Reply};
@@ -36,7 +42,7 @@ use ccmux_wire::channel::ChannelName;
 use ccmux_wire::hook::HookFrame;
 use ccmux_wire::id::SessionId;
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::sleep;
 
 use crate::attention::{Ears, Heard};
@@ -46,6 +52,7 @@ use crate::outlet::{OutletError, Outlets};
 use crate::prompt::sanitise;
 use crate::settings::PermissionSettings;
 use ask::Ask;
+use follower::{Marked, PassedOn, Told, spoken};
 
 pub use ccmux_policy::attention::afar::By;
 pub use keeper::Keeper;
@@ -54,9 +61,6 @@ pub use keeper::Keeper;
 const TOLD_AGAIN: Duration = Duration::from_secs(5);
 /// So many asks can be open at once; further ones are left to the terminal.
 const MOST_OPEN: usize = 64;
-
-/// What is said of an answer where another dialog was open at the same time: a human may have been first, unseen.
-const PASSED_ON: &str = "passed on to Claude; another dialog was open: look at the terminal";
 
 /// Why an answer decided nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,12 +95,16 @@ struct Open {
     ask: Arc<Ask>,
     since: UnixMs,
     outcome: watch::Sender<Outcome>,
+    call: Option<Marked>,
 }
 
 #[derive(Debug)]
 struct State {
     policy: Afar,
     open: BTreeMap<Code, Open>,
+    passed_on: BTreeMap<Code, PassedOn>,
+    /// Transcripts with a [`follower`].
+    followed: BTreeSet<PathBuf>,
     settings: PermissionSettings,
 }
 
@@ -105,6 +113,10 @@ struct Inner {
     state: Mutex<State>,
     /// Something changed that the keeper's next deadline depends on.
     changed: Notify,
+    /// The same, for the followers.
+    moved: watch::Sender<()>,
+    /// No transcript outside is ever read.
+    projects_dir: PathBuf,
     clock: Clock,
     inbox: Inbox,
     outlets: Outlets,
@@ -121,18 +133,21 @@ impl Answers {
         settings: PermissionSettings,
         left: &AnswersLeft,
         (inbox, outlets, ears): (Inbox, Outlets, Ears),
-        clock: Clock,
+        (clock, projects_dir): (Clock, PathBuf),
     ) -> Self {
         let policy = Afar::new(rules_of(&settings), left.codes.clone(), clock.now());
-        let state = Mutex::new(State { policy, open: BTreeMap::new(), settings });
-        Self(Arc::new(Inner { state, changed: Notify::new(), clock, inbox, outlets, ears }))
+        let (open, passed_on, followed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let state = Mutex::new(State { policy, open, passed_on, followed, settings });
+        let (changed, moved) = (Notify::new(), watch::Sender::new(()));
+        Self(Arc::new(Inner { state, changed, moved, projects_dir, clock, inbox, outlets, ears }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers an open ask, and says what was done: in a word, if that is certain. The first answer wins: for whatever comes by several ways (a
+    /// Answers an open ask, and says what was done: in a word, if that is certain. Where another dialog is open the transcript
+    /// must prove it, which takes a moment, 5 s at most. The first answer wins: for whatever comes by several ways (a
     /// channel, the client, a button) this is the one place. `code` is what people typed, in any case; `reply` need not be
     /// cleaned. `by`: [`By::Trusted`] where the way itself proves who answers, else [`By::Sender`], which is checked against
     /// `permission.allowed`.
@@ -151,19 +166,27 @@ impl Answers {
             }
             Reply::Text { text } => Line::Text(text),
         };
-        self.decide(&code, reply, by)
+        let told = self.decide(&code, reply, by)?;
+        self.proved(told).await
     }
 
     /// The same for a line as people write it on the channel: `y bcdfg`, `n bcdfg reason`, `bcdfg 2`. `None`: it names no
     /// code that was issued within a day.
     pub async fn answer_line(&self, text: &str, by: By<'_>) -> Option<Result<&'static str, NotAnswered>> {
+        match self.decide_line(text, by)? {
+            Ok(told) => Some(self.proved(told).await),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn decide_line(&self, text: &str, by: By<'_>) -> Option<Result<Told, NotAnswered>> {
         let text = sanitise(text);
         let said = line::parse(&text)?;
         let known = self.state().policy.knows(&said.code);
         known.then(|| self.decide(&said.code, said.reply, by))
     }
 
-    fn decide(&self, code: &Code, reply: Line<'_>, by: By<'_>) -> Result<&'static str, NotAnswered> {
+    fn decide(&self, code: &Code, reply: Line<'_>, by: By<'_>) -> Result<Told, NotAnswered> {
         let now = self.0.clock.now();
         let mut state = self.state();
         let decision = match state.policy.answer(code, reply, by, now) {
@@ -173,10 +196,15 @@ impl Answers {
             Verdict::NotAllowed => return Err(NotAnswered::NotAllowed),
             Verdict::Unknown => return Err(NotAnswered::Unknown(code.to_string())),
         };
-        let word = word_of(&decision);
-        let told = if state.policy.is_certain(code) { word } else { PASSED_ON };
+        let word = spoken(decision.word());
+        let mut told = Told::Sure(word);
         if let Some(open) = state.open.remove(code) {
             tracing::info!(event = "permission.answered", session = %open.ask.session, tool = %open.ask.tool, word);
+            if !state.policy.is_certain(code) {
+                let (prove, proof) = oneshot::channel();
+                state.passed_on.insert(code.clone(), PassedOn { call: open.call, told: prove });
+                told = Told::PassedOn(code.clone(), proof);
+            }
             open.outcome.send_replace(Outcome::Print(open.ask.printed(&decision)));
             self.no_more(&open.ask);
         }
@@ -242,11 +270,13 @@ impl Answers {
         let (outcome, waits) = watch::channel(Outcome::Waits);
         let ask = Arc::new(ask);
         tracing::info!(event = "permission.asked", session = %ask.session, tool = %ask.tool, kind = ask.kind());
-        state.open.insert(code.clone(), Open { ask: Arc::clone(&ask), since: now.wall, outcome });
+        let call = ask.call.clone().and_then(|asked| Marked::of(asked, &self.0.projects_dir));
+        state.open.insert(code.clone(), Open { ask: Arc::clone(&ask), since: now.wall, outcome, call });
         let channel = state.settings.channel.clone();
         let forgotten = state.policy.forget(now);
         drop(state);
         self.0.changed.notify_one();
+        self.follow();
         tokio::spawn(self.clone().tell(code.clone(), ask, channel, forgotten));
         Some(Waiting { answers: self.clone(), code, wait_s, outcome: waits })
     }
@@ -348,6 +378,7 @@ impl Answers {
     fn note_closed(&self, codes: Vec<Code>, at: UnixMs) {
         let inbox = self.0.inbox.clone();
         self.0.changed.notify_one();
+        self.0.moved.send_replace(());
         tokio::spawn(async move {
             if let Err(error) = inbox.close_codes(codes, at).await {
                 tracing::warn!(event = "inbox.failed", %error);
@@ -399,14 +430,6 @@ impl Drop for Waiting {
 
 fn rules_of(settings: &PermissionSettings) -> AfarRules {
     AfarRules { wait_ms: u64::from(settings.wait_s()) * 1000, allowed: settings.allowed.clone() }
-}
-
-fn word_of(decision: &Decision<'_>) -> &'static str {
-    match decision {
-        Decision::Allow => "allowed",
-        Decision::Deny(_) => "denied",
-        Decision::Answers(_) => "answered",
-    }
 }
 
 /// Draws until a code is new. Without randomness there is none, and the terminal alone answers.

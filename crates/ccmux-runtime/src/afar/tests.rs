@@ -44,7 +44,8 @@ async fn desk(change: impl FnOnce(&mut PermissionSettings)) -> Desk {
     change(&mut settings);
     let left = inbox.answers_left().await.unwrap();
     let (ears, heard) = Ears::new();
-    let answers = Answers::new(settings, &left, (inbox.clone(), outlets, ears), Clock::default());
+    let around = (Clock::default(), dir.path().join("projects"));
+    let answers = Answers::new(settings, &left, (inbox.clone(), outlets, ears), around);
     let keeper = Keeper::new(answers.clone(), left, mpsc::channel(16).0, shutdown.clone()).await.unwrap();
     tokio::spawn(keeper.run());
     Desk { answers, inbox, out, heard, dir, shutdown }
@@ -57,7 +58,10 @@ impl Drop for Desk {
 }
 
 fn permission(command: &str) -> HookFrame {
-    let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}, "prompt_id": "p"});
+    frame_of(json!({"tool_name": "Bash", "tool_input": {"command": command}, "prompt_id": "p"}))
+}
+
+fn frame_of(payload: Value) -> HookFrame {
     HookFrame {
         event: "PermissionRequest".into(),
         token: None,
@@ -107,8 +111,8 @@ async fn hooks_that_ask_the_same_get_the_same_answer_and_later_answers_are_told_
     let code = first.code.clone();
     assert_eq!(
         desk.answers.answer(&code.as_str().to_uppercase(), &Reply::Allow, By::Trusted).await,
-        Ok(PASSED_ON),
-        "which one is answered at the terminal, nobody tells"
+        Ok(follower::PASSED_ON),
+        "which one is answered at the terminal, no transcript tells here"
     );
     let printed = outcome(&mut first).await.unwrap();
     assert_eq!(printed["hookSpecificOutput"]["decision"], json!({"behavior": "allow"}));
@@ -235,4 +239,92 @@ async fn without_a_channel_the_list_says_so() {
     assert!(reply.done.unwrap().starts_with("permission.channel is empty"));
     let on = desk(|_| {}).await;
     assert_eq!(crate::control::permission::answer(&on.answers, list).await.done, None);
+}
+
+/// Asks about commands, and a transcript that tests write.
+struct Transcript(std::path::PathBuf);
+
+impl Transcript {
+    fn of(desk: &Desk) -> Self {
+        let path = desk.dir.path().join("projects/p/s.jsonl");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        Self(path)
+    }
+
+    fn ask(&self, desk: &Desk, command: &str) -> (Waiting, Code) {
+        let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}, "prompt_id": "p", "transcript_path": self.0});
+        let waiting = desk.answers.ask(&frame_of(payload), SessionId::new("s"), false).unwrap();
+        let code = waiting.code.clone();
+        (waiting, code)
+    }
+
+    fn write(&self, line: Value) {
+        use std::io::Write;
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&self.0).unwrap();
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    fn call(&self, command: &str) {
+        let block = json!({"type": "tool_use", "id": command, "name": "Bash", "input": {"command": command}});
+        self.write(json!({"type": "assistant", "message": {"content": [block]}}));
+    }
+
+    fn result(&self, command: &str, failed: bool) {
+        let block =
+            json!({"type": "tool_result", "tool_use_id": command, "is_error": failed, "content": "x"});
+        let denial = failed.then_some("user-rejected");
+        self.write(json!({"type": "user", "message": {"content": [block]}, "toolDenialKind": denial}));
+    }
+}
+
+/// Issue 8, point 4.
+#[tokio::test]
+async fn of_two_dialogs_the_one_whose_call_is_settled_is_over_and_the_other_one_waits_on() {
+    let desk = desk(|_| {}).await;
+    let transcript = Transcript::of(&desk);
+    transcript.call("ls");
+    let (mut first, late) = transcript.ask(&desk, "ls");
+    let (mut second, code) = transcript.ask(&desk, "rm");
+    transcript.call("rm");
+    transcript.result("ls", false);
+    assert_eq!(outcome(&mut first).await, None, "it was answered at the terminal");
+    let answer = async |code: &Code, reply| desk.answers.answer(code.as_str(), &reply, By::Trusted).await;
+    assert_eq!(answer(&late, Reply::Allow).await, Err(NotAnswered::TooLate(End::AtTerminal)));
+    assert_eq!(desk.answers.open_asks().len(), 1);
+    let answered = tokio::spawn({
+        let answers = desk.answers.clone();
+        async move { answers.answer(code.as_str(), &Reply::Deny { reason: None }, By::Trusted).await }
+    });
+    assert!(outcome(&mut second).await.is_some());
+    transcript.result("rm", true);
+    assert_eq!(answered.await.unwrap(), Ok("denied"), "the transcript proves it");
+    let all_ended = async {
+        while !desk.answers.state().followed.is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LIMIT, all_ended).await.expect("nothing is followed any more");
+}
+
+#[tokio::test]
+async fn an_answer_that_the_terminal_was_faster_than_is_told_that_it_is_too_late() {
+    let mut desk = desk(|_| {}).await;
+    let transcript = Transcript::of(&desk);
+    let (mut first, code) = transcript.ask(&desk, "ls");
+    let (_second, _) = transcript.ask(&desk, "rm");
+    transcript.call("ls");
+    let line = format!("n {code} not now\n");
+    desk.inbox.ingest(&"phone".parse().unwrap(), 0, line.into_bytes()).await.unwrap();
+    assert!(outcome(&mut first).await.is_some());
+    transcript.result("ls", false);
+    desk.told(&format!("{code}: too late: it was answered at the terminal\n")).await;
+}
+
+#[tokio::test]
+async fn a_transcript_outside_of_claudes_folder_is_not_even_looked_for() {
+    let desk = desk(|_| {}).await;
+    let outside = Transcript(desk.dir.path().join("projects/../s.jsonl"));
+    let (_first, _) = outside.ask(&desk, "ls");
+    let (_second, _) = outside.ask(&desk, "rm");
+    assert!(desk.answers.state().followed.is_empty());
 }

@@ -91,7 +91,12 @@ fn room(dir: TempDir, routes: &[(&str, RouteSettings)], rules: Rules) -> Room {
         agent: watch::channel(Some(agent)).1,
         notifier: Notifier::new(Route::all(&routes, Path::new("/")), ways),
         spots: Spots::default(),
-        afar: Answers::new(PermissionSettings::default(), &AnswersLeft::default(), afar, clock.clone()),
+        afar: Answers::new(
+            PermissionSettings::default(),
+            &AnswersLeft::default(),
+            afar,
+            (clock.clone(), dir.path().to_owned()),
+        ),
         clock,
         shutdown: shutdown.clone(),
     };

@@ -33,6 +33,7 @@ use crate::mcp::server::AGAIN;
 use crate::mcp::{McpServer, Tools};
 use crate::metrics::{Follower, Page};
 use crate::notify::desktop::focus::Focus;
+use crate::notify::desktop::mac::MacTools;
 use crate::notify::{Notifier, Route, Ways};
 use crate::outlet::Outlets;
 use crate::recorder::Recorder;
@@ -80,7 +81,8 @@ pub(super) async fn start_afar(
     let inbox = house.inbox.inbox.clone();
     let left = inbox.answers_left().await?;
     let settings = house.setting.settings.permission.clone();
-    let answers = Answers::new(settings, &left, (inbox, outlets, ears), house.clock.clone());
+    let around = (house.clock.clone(), house.turns.turns.projects_dir().to_owned());
+    let answers = Answers::new(settings, &left, (inbox, outlets, ears), around);
     let keeper = Keeper::new(answers.clone(), left, house.events.clone(), shutdown.clone()).await?;
     tasks.spawn(keeper.run());
     Ok(answers)
@@ -98,7 +100,8 @@ pub(super) fn start_attendant(
     let settings = &house.setting.settings;
     let routes = Route::all(&settings.routes, &house.setting.home);
     let spots = Spots::default();
-    let focus = Focus { own: Some(Arc::clone(&house.terminal)), spots: spots.clone() };
+    let mac = MacTools::here();
+    let focus = Focus { own: Some(Arc::clone(&house.terminal)), spots: spots.clone(), mac };
     let notifier = Notifier::new(routes, Ways { outlets, inbox: house.inbox.inbox.clone(), focus });
     start_replies(house, tasks, &notifier, afar.clone(), shutdown);
     let (book, kept) = match Book::open(house.state_dir.path()) {

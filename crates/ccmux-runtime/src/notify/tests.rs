@@ -40,7 +40,7 @@ fn room(routes: &[(&str, RouteSettings)]) -> Room {
     Room { notifier: Notifier::new(Route::all(&routes, Path::new("/")), ways), inbox, dir }
 }
 
-fn notice() -> Notice {
+pub(crate) fn notice() -> Notice {
     let [kind, session] = ["reply", "s1"].map(str::to_owned);
     Notice {
         kind,

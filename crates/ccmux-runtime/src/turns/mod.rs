@@ -151,6 +151,11 @@ impl Turns {
         &self.0.broadcast
     }
 
+    /// No transcript outside is ever read.
+    pub fn projects_dir(&self) -> &Path {
+        &self.0.reader.projects_dir
+    }
+
     /// What was published since the daemon's start.
     pub fn counts(&self) -> TurnsStatus {
         TurnsStatus { published: self.0.published.load(Relaxed), partial: self.0.partial.load(Relaxed) }

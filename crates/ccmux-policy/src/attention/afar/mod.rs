@@ -3,10 +3,15 @@
 //! ```text
 //! open ─► an answer that fits               ─► closed: answered      (the waiting hooks print it)
 //!      ├► the dialog is gone, the turn over ─► closed: at terminal   (they go in silence)
+//!      ├► another one waits, and its call
+//!      │  is settled in the transcript      ─► closed: at terminal
 //!      ├► `permission.wait` is over         ─► closed: expired
 //!      └► no hook waits any more            ─► closed: left
 //! closed ─► a day later: forgotten. Until then whoever answers is told that it is too late.
 //! ```
+//!
+//! While several dialogs of a session are open nobody sees which one was answered at the terminal. Then the transcript is the
+//! proof ([`Afar::settled`]): an ask that is open is over, and an answer that was passed on did hold, or came too late.
 //!
 //! It knows shapes, not texts: how many choices a question has, and where an answer begins in the line that it is given. What
 //! is asked, and what is answered, stays with whoever calls. Codes come from outside, too: there is no randomness here.
@@ -111,6 +116,55 @@ pub enum Decision<'a> {
     Answers(Vec<Choice<'a>>),
 }
 
+/// What was said from afar, without its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// Yes.
+    Allowed,
+    /// No.
+    Denied,
+    /// A question's answer.
+    Answered,
+}
+
+impl Decision<'_> {
+    /// In a word.
+    pub fn word(&self) -> Word {
+        match self {
+            Self::Allow => Word::Allowed,
+            Self::Deny(_) => Word::Denied,
+            Self::Answers(_) => Word::Answered,
+        }
+    }
+}
+
+/// How the call that an ask is about came out, as the transcript has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Claude Code says that a hook granted it, or rejected it.
+    ByHook {
+        /// Granted.
+        allowed: bool,
+    },
+    /// It was done.
+    Granted,
+    /// Somebody said no.
+    Rejected,
+    /// It failed; whether it was granted is not said.
+    Failed,
+}
+
+/// What a settled call proves of an ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// It was open, and was answered at the terminal.
+    AtTerminal,
+    /// The answer that was passed on is what Claude did.
+    Holds(Word),
+    /// It is not: the terminal was first.
+    Late,
+}
+
 /// Settings that count here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AfarRules {
@@ -135,6 +189,8 @@ struct Ask {
     standing: Standing,
     /// Another one of the session was open at the same time.
     beside: bool,
+    /// What was passed on to Claude, until it is proved.
+    passed_on: Option<Word>,
 }
 
 /// Knows every code of the last day.
@@ -155,6 +211,7 @@ impl Afar {
             shape: Shape::Permission,
             standing: Standing::Closed { end: End::Left, at: at.unwrap_or(now.wall) },
             beside: false,
+            passed_on: None,
         };
         let asks = known.into_iter().map(|(code, at)| (code, closed(at))).collect();
         Self { rules, asks, ..Self::default() }
@@ -195,7 +252,7 @@ impl Afar {
         let until = now.mono + self.rules.wait_ms;
         let standing = Standing::Open { since: now.mono, until, shown };
         let beside = self.stand_beside(&session);
-        self.asks.insert(code, Ask { session, subject, shape, standing, beside });
+        self.asks.insert(code, Ask { session, subject, shape, standing, beside, passed_on: None });
         true
     }
 
@@ -209,9 +266,38 @@ impl Afar {
         any
     }
 
-    /// Whether an answer surely was the first one. Which of several dialogs was answered at the terminal, nobody tells.
+    /// Whether an answer surely was the first one; else the transcript tells, if anything does.
     pub fn is_certain(&self, code: &Code) -> bool {
         self.asks.get(code).is_none_or(|ask| !ask.beside)
+    }
+
+    /// Whether only the transcript tells what becomes of it: another dialog was open, and it is open, or its answer was
+    /// passed on.
+    pub fn wants_proof(&self, code: &Code) -> bool {
+        let is_open = |ask: &Ask| matches!(ask.standing, Standing::Open { .. });
+        self.asks.get(code).is_some_and(|ask| ask.beside && (is_open(ask) || ask.passed_on.is_some()))
+    }
+
+    /// The transcript has what became of the call that it is about. `None`: that proves nothing.
+    pub fn settled(&mut self, code: &Code, how: Settled, now: Now) -> Option<Proof> {
+        let ask = self.asks.get_mut(code)?;
+        let proof = match (ask.standing, ask.passed_on) {
+            (Standing::Open { .. }, _) => Proof::AtTerminal,
+            (_, Some(word)) => proof_of(word, how)?,
+            (_, None) => return None,
+        };
+        ask.passed_on = None;
+        if !matches!(proof, Proof::Holds(_)) {
+            ask.standing = Standing::Closed { end: End::AtTerminal, at: now.wall };
+        }
+        Some(proof)
+    }
+
+    /// Nobody waits for that proof any more.
+    pub fn give_up_proof(&mut self, code: &Code) {
+        if let Some(ask) = self.asks.get_mut(code) {
+            ask.passed_on = None;
+        }
     }
 
     /// Whether such a code was issued within a day: a line that begins with it is an answer, and no message.
@@ -240,6 +326,7 @@ impl Afar {
             Err(misfit) => Verdict::Unclear(misfit),
             Ok(decision) => {
                 ask.standing = Standing::Closed { end: End::Answered, at: now.wall };
+                ask.passed_on = Some(decision.word()).filter(|_| ask.beside);
                 Verdict::Decided(decision)
             }
         }
@@ -360,6 +447,17 @@ impl Afar {
             }
         }
         closed
+    }
+}
+
+/// Yes and no are seen in what Claude did; whose answer a question got, only where Claude Code says that a hook gave it.
+fn proof_of(word: Word, how: Settled) -> Option<Proof> {
+    match (word, how) {
+        (_, Settled::Failed) | (Word::Answered, Settled::Granted) => None,
+        (Word::Allowed, Settled::Granted | Settled::ByHook { allowed: true })
+        | (Word::Denied, Settled::Rejected | Settled::ByHook { allowed: false })
+        | (Word::Answered, Settled::ByHook { allowed: true }) => Some(Proof::Holds(word)),
+        _ => Some(Proof::Late),
     }
 }
 

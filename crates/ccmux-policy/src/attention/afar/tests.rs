@@ -191,3 +191,68 @@ fn an_answer_is_certain_only_if_no_other_dialog_was_open() {
     open(&mut afar, "ddddd", 5);
     assert!(afar.is_certain(&code("ddddd")), "nothing is open beside it");
 }
+
+/// Two asks, of which only the transcript tells what becomes of them.
+fn two() -> Afar {
+    let mut afar = afar();
+    open(&mut afar, "bbbbb", 0);
+    assert!(!afar.wants_proof(&code("bbbbb")), "the dialog's end is proof enough");
+    open(&mut afar, "ccccc", 1);
+    assert!(afar.wants_proof(&code("bbbbb")) && afar.wants_proof(&code("ccccc")));
+    afar
+}
+
+#[test]
+fn a_settled_call_closes_its_ask_and_no_other() {
+    for how in [Settled::Granted, Settled::Rejected, Settled::Failed] {
+        let mut afar = two();
+        assert_eq!(afar.settled(&code("bbbbb"), how, at(2)), Some(Proof::AtTerminal));
+        assert_eq!(afar.settled(&code("bbbbb"), how, at(3)), None, "that is known");
+        assert_eq!(allow(&mut afar, "bbbbb", 4), Verdict::TooLate(End::AtTerminal));
+        assert_eq!(allow(&mut afar, "ccccc", 5), Verdict::Decided(Decision::Allow));
+    }
+}
+
+#[test]
+fn what_was_passed_on_holds_or_came_too_late() {
+    let mut afar = two();
+    allow(&mut afar, "bbbbb", 2);
+    assert!(afar.wants_proof(&code("bbbbb")));
+    assert_eq!(afar.settled(&code("bbbbb"), Settled::Failed, at(3)), None, "whoever let it run");
+    assert_eq!(afar.settled(&code("bbbbb"), Settled::Granted, at(3)), Some(Proof::Holds(Word::Allowed)));
+    assert!(!afar.wants_proof(&code("bbbbb")));
+    assert_eq!(allow(&mut afar, "bbbbb", 4), Verdict::TooLate(End::Answered));
+    afar.answer(&code("ccccc"), Reply::Deny(None), By::Trusted, at(5));
+    assert_eq!(
+        afar.settled(&code("ccccc"), Settled::Granted, at(6)),
+        Some(Proof::Late),
+        "the human had said yes"
+    );
+    assert_eq!(allow(&mut afar, "ccccc", 7), Verdict::TooLate(End::AtTerminal));
+}
+
+#[test]
+fn whose_answer_a_question_got_only_a_hooks_decision_tells() {
+    for (how, proof) in [
+        (Settled::Granted, None),
+        (Settled::Rejected, Some(Proof::Late)),
+        (Settled::ByHook { allowed: true }, Some(Proof::Holds(Word::Answered))),
+    ] {
+        let mut afar = afar();
+        open(&mut afar, "bbbbb", 0);
+        let shape = Shape::Questions(vec![QuestionShape { choices: 2, several: false }]);
+        assert!(afar.open(code("ccccc"), session(), "q".into(), shape, at(1)));
+        afar.answer(&code("ccccc"), Reply::Text("2"), By::Trusted, at(2));
+        assert_eq!(afar.settled(&code("ccccc"), how, at(3)), proof);
+    }
+}
+
+#[test]
+fn a_proof_that_nobody_waits_for_is_none() {
+    let mut afar = two();
+    allow(&mut afar, "bbbbb", 2);
+    afar.give_up_proof(&code("bbbbb"));
+    assert!(!afar.wants_proof(&code("bbbbb")));
+    assert_eq!(afar.settled(&code("bbbbb"), Settled::Rejected, at(3)), None);
+    assert_eq!(afar.settled(&code("zzzzz"), Settled::Granted, at(3)), None);
+}

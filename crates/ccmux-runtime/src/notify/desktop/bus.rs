@@ -1,31 +1,20 @@
 //! One notice over D-Bus (`org.freedesktop.Notifications`), on a connection of its own, which stays open until somebody
 //! clicks the bubble or it is closed. While it stays nothing is polled.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use zbus::{Connection, MatchRule, MessageStream, Variant, message};
 
-use super::DesktopError;
 use super::focus::Focus;
-use super::text;
+use super::{CLICKED_WITHIN, DesktopError, keep_open, text};
 use crate::notify::{Notice, TRY_WITHIN};
 
 const NAME: &str = "org.freedesktop.Notifications";
 const PATH: &str = "/org/freedesktop/Notifications";
-/// So many bubbles can be clicked at once; of more, the newest.
-const MAX_OPEN: usize = 32;
-/// A bubble that nobody touches for so long is not listened to any more.
-const CLICKED_WITHIN: Duration = Duration::from_secs(24 * 3600);
-
-/// Bubbles that somebody may click.
-static OPEN: Mutex<VecDeque<AbortHandle>> = Mutex::new(VecDeque::new());
 
 /// Where the session bus is.
 pub(super) fn address(environment: impl Fn(&str) -> Option<String>) -> Result<String, DesktopError> {
@@ -103,14 +92,7 @@ fn listen(bus: Connection, clicks: MessageStream, bubble: u32, focus: Focus, ses
         }
         drop(bus);
     });
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.retain(|task| !task.is_finished());
-    open.push_back(listening.abort_handle());
-    while open.len() > MAX_OPEN {
-        if let Some(oldest) = open.pop_front() {
-            oldest.abort();
-        }
-    }
+    keep_open(listening.abort_handle());
 }
 
 /// `false`: it was closed, or the bus is gone. Signals about bubbles of others are passed over.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The window is the one in which the tmux client runs that shows the pane; a session outside of tmux says its own. The
-//! daemon itself may know no display: the client's environment says that too. Nothing here is read by a shell.
+//! daemon itself may know no display: the client's environment says that too. Nothing here is read by a shell. On macOS it is
+//! the application that the client runs in ([`mac`]).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,6 +19,7 @@ use ccmux_wire::container::WindowId;
 use ccmux_wire::id::SessionId;
 use tokio::time::timeout;
 
+use super::mac::{self, MacTools};
 use crate::notify::program::run_with;
 use crate::spots::{Spot, Spots};
 use crate::terminal::TerminalError;
@@ -37,6 +39,17 @@ pub struct Focus {
     pub own: Option<Arc<Tmux>>,
     /// The others'.
     pub spots: Spots,
+    /// How it is done on a Mac; `None`: this is none.
+    pub mac: Option<MacTools>,
+}
+
+/// What was found of a session.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The process of the tmux client that shows it now.
+    client: Option<i32>,
+    /// The window that a session outside of tmux is in.
+    said: Option<WindowId>,
 }
 
 /// A window, and how it is reached.
@@ -49,9 +62,8 @@ struct Window {
 impl Focus {
     /// Shows it as far as can be; what can't is in the log.
     pub async fn show(&self, session: &str) {
-        let shown = match self.find_window(session).await {
-            Ok(Some(window)) => raise(&window).await.map(|by| format!("window raised by {by}")),
-            Ok(None) => Ok("pane selected, no window known".to_owned()),
+        let shown = match self.select(session).await {
+            Ok(seen) => self.raise(seen).await,
             Err(error) => Err(error.to_string()),
         };
         match shown {
@@ -77,22 +89,35 @@ impl Focus {
         }
     }
 
-    /// Selects the pane, and says which window it is in.
-    async fn find_window(&self, session: &str) -> Result<Option<Window>, TerminalError> {
+    async fn raise(&self, seen: Seen) -> Result<String, String> {
+        match (&self.mac, seen.client, window_of(seen)) {
+            (Some(tools), Some(client), _) => mac::window::raise(client, tools).await,
+            (None, _, Some(window)) => raise(&window).await.map(|by| format!("window raised by {by}")),
+            (_, _, _) => Ok("pane selected, no window known".to_owned()),
+        }
+    }
+
+    /// Selects the pane, and says by whom it is seen.
+    async fn select(&self, session: &str) -> Result<Seen, TerminalError> {
         let (pane, said) = match (self.spot_of(session), &self.own) {
             (Some(spot), _) => (spot.elsewhere(), spot.window),
             (None, Some(tmux)) => (Some(tmux.own_pane().await?), None),
             (None, None) => (None, None),
         };
-        let own_display = || of_names(std::env::vars());
-        let Some(pane) = pane else { return Ok(said.map(|id| Window { id, display: own_display() })) };
-        let client = pane.show().await?.client;
-        Ok(client.and_then(window_of))
+        match pane {
+            Some(pane) => Ok(Seen { client: pane.show().await?.client, said: None }),
+            None => Ok(Seen { client: None, said }),
+        }
     }
 }
 
+fn window_of(seen: Seen) -> Option<Window> {
+    let said = || seen.said.map(|id| Window { id, display: of_names(std::env::vars()) });
+    seen.client.map_or_else(said, window_of_process)
+}
+
 /// The window that a process runs in, as its environment says.
-fn window_of(pid: i32) -> Option<Window> {
+fn window_of_process(pid: i32) -> Option<Window> {
     let mut bytes = Vec::new();
     let file = File::open(format!("/proc/{pid}/environ")).ok()?;
     file.take(MAX_ENVIRONMENT_BYTES).read_to_end(&mut bytes).ok()?;
@@ -151,7 +176,7 @@ mod tests {
             ("tcp", None),
         ];
         for (session, expected) in cases {
-            let found = focus.find_window(session).await.unwrap();
+            let found = window_of(focus.select(session).await.unwrap());
             assert_eq!(found.as_ref().map(|window| window.id.as_str()), expected, "{session}");
         }
     }

@@ -45,7 +45,7 @@ impl TranscriptError {
         Self::Refused { path: path.to_owned(), why: why.into() }
     }
 
-    pub(in crate::turns) fn io(path: &Path, what: &'static str, source: io::Error) -> Self {
+    pub(crate) fn io(path: &Path, what: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::NotFound {
             return Self::Missing { path: path.to_owned() };
         }
