@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use ccmux_runtime::body::{TARGET as BODIES, logged};
 use ccmux_runtime::daemon::LogLevel;
 use ccmux_runtime::settings::LogSettings;
-use tracing_appender::non_blocking::WorkerGuard;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
@@ -22,6 +22,10 @@ pub const FILE_ONLY: &str = "ccmuxd::told";
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
 const KEPT: u32 = 4;
 
+/// Lines that may wait for a slow disk, and for a slow terminal or journal; beyond, lines are left out. Room for them is made
+/// at once, 32 bytes each, and a disk that hangs must not fill the memory with the log.
+const WAITING: (usize, usize) = (8192, 4096);
+
 /// Starts logging. What is returned must live as long as anything is logged.
 ///
 /// # Errors
@@ -29,9 +33,9 @@ const KEPT: u32 = 4;
 pub fn start(file: &Path, log: &LogSettings) -> io::Result<([WorkerGuard; 2], LogLevel)> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let (file, to_file) = tracing_appender::non_blocking(LogFile::open(file, FILE_BYTES)?);
+    let (file, to_file) = aside(LogFile::open(file, FILE_BYTES)?, WAITING.0);
     // A terminal that was stopped with Ctrl-S stops nobody who logs.
-    let (stderr, to_stderr) = tracing_appender::non_blocking(io::stderr());
+    let (stderr, to_stderr) = aside(io::stderr(), WAITING.1);
     let log_to = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
@@ -50,6 +54,11 @@ pub fn start(file: &Path, log: &LogSettings) -> io::Result<([WorkerGuard; 2], Lo
         }
     });
     Ok(([to_file, to_stderr], level))
+}
+
+/// Written by a thread of its own.
+fn aside(to: impl Write + Send + 'static, waiting: usize) -> (NonBlocking, WorkerGuard) {
+    NonBlockingBuilder::default().buffered_lines_limit(waiting).finish(to)
 }
 
 /// What libraries tell may be anything, bodies too: of theirs comes no more than warnings, and of rmcp, which quotes what

@@ -8,7 +8,7 @@
 //! Nothing leaves before the commit, and in memory nothing is kept that the database does not have.
 
 use std::collections::HashMap;
-use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ccmux_policy::Event;
@@ -77,7 +77,7 @@ pub(super) struct Writer {
 /// Where the writer tells what it committed, and what befell it.
 pub(super) struct Outlets {
     pub events: std_mpsc::Sender<Event>,
-    pub receipts: broadcast::Sender<(MessageId, Receipt)>,
+    pub receipts: broadcast::Sender<Arc<(MessageId, Receipt)>>,
     pub status: watch::Sender<QueueStatus>,
     /// Sentences about damage, to be alerted.
     pub notices: mpsc::UnboundedSender<String>,
@@ -243,7 +243,7 @@ impl Writer {
         }
         for id in changed {
             match self.receipt(id) {
-                Ok(receipt) => drop(self.outlets.receipts.send((id, receipt))),
+                Ok(receipt) => drop(self.outlets.receipts.send(Arc::new((id, receipt)))),
                 Err(error) => tracing::error!(event = "inbox.receipt_failed", %id, %error),
             }
         }

@@ -3,6 +3,8 @@
 //! A message that is put back is `accepted` again and was accepted before: only a number higher than all before is a new
 //! one. Numbers are given in the order of the commits.
 
+use std::sync::Arc;
+
 use ccmux_wire::id::MessageId;
 use ccmux_wire::receipt::{MessageState, Receipt};
 use tokio::sync::broadcast::Receiver;
@@ -17,7 +19,7 @@ pub struct Follower {
     /// Counts.
     pub metrics: Metrics,
     /// Every change.
-    pub receipts: Receiver<(MessageId, Receipt)>,
+    pub receipts: Receiver<Arc<(MessageId, Receipt)>>,
     /// Ends it.
     pub shutdown: CancellationToken,
 }
@@ -32,11 +34,12 @@ impl Follower {
                 change = self.receipts.recv() => change,
             };
             match change {
-                Ok((id, receipt)) => {
-                    if receipt.state != MessageState::Accepted || id > newest {
-                        self.metrics.reached(&receipt);
+                Ok(changed) => {
+                    let (id, receipt) = &*changed;
+                    if receipt.state != MessageState::Accepted || *id > newest {
+                        self.metrics.reached(receipt);
                     }
-                    newest = newest.max(id);
+                    newest = newest.max(*id);
                 }
                 Err(RecvError::Lagged(missed)) => self.metrics.missed(missed),
                 Err(RecvError::Closed) => return,

@@ -21,6 +21,7 @@ mod hang_up;
 mod mailbox;
 mod subscriber;
 
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -202,14 +203,35 @@ impl Broadcast {
     }
 
     /// Serves one connection until it ends. Without a wish it may still write one.
-    pub async fn subscribe(&self, stream: UnixStream, wish: Option<Wish>, shutdown: CancellationToken) {
-        let feed = match self.feed() {
-            Ok(feed) => feed,
-            Err(too_many) => return self.turn_away(&stream, too_many).await,
-        };
-        match Subscriber::new(feed, stream, wish, shutdown) {
-            Ok(subscriber) => subscriber.run().await,
-            Err(error) => tracing::warn!(event = "subscriber.refused", %error),
+    ///
+    /// It subscribes at once, not when it is first awaited, and the subscriber lies in the future once: what an async
+    /// function is given, it keeps beside what it makes of it.
+    pub fn subscribe(
+        &self,
+        stream: UnixStream,
+        wish: Option<Wish>,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let mut admitted = self.admit(stream, wish, shutdown);
+        async move {
+            match &mut admitted {
+                Ok(subscriber) => subscriber.run().await,
+                Err(refused) => refused.say_why().await,
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        stream: UnixStream,
+        wish: Option<Wish>,
+        shutdown: CancellationToken,
+    ) -> Result<Subscriber, Refused> {
+        match self.feed() {
+            Ok(feed) => Subscriber::new(feed, stream, wish, shutdown).map_err(Refused::Unwatchable),
+            Err(too_many) => {
+                Err(Refused::TooMany(stream, Bye { bye: too_many.to_string(), last_seq: self.last_seq() }))
+            }
         }
     }
 
@@ -221,16 +243,6 @@ impl Broadcast {
             return Err(TooMany);
         }
         Ok(Feed::new(self.clone(), counted))
-    }
-
-    async fn turn_away(&self, stream: &UnixStream, too_many: TooMany) {
-        let bye = Bye { bye: too_many.to_string(), last_seq: self.last_seq() };
-        if let Ok(json) = serde_json::to_string(&bye)
-            && timeout(FAREWELL, stream.writable()).await.is_ok()
-        {
-            // Its socket is empty: there is room, or the peer is gone.
-            let _ = stream.try_write((json + "\n").as_bytes());
-        }
     }
 
     /// A mailbox that counts what is published, and the last line before.
@@ -258,6 +270,30 @@ impl Broadcast {
     /// Nothing in there can be half done: a panic of another thread leaves it usable.
     fn live(&self) -> MutexGuard<'_, Live> {
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that is not served.
+#[derive(Debug)]
+enum Refused {
+    TooMany(UnixStream, Bye),
+    /// Nothing would tell that its peer is gone.
+    Unwatchable(io::Error),
+}
+
+impl Refused {
+    async fn say_why(&self) {
+        match self {
+            Self::TooMany(stream, bye) => {
+                if let Ok(json) = serde_json::to_string(bye)
+                    && timeout(FAREWELL, stream.writable()).await.is_ok()
+                {
+                    // Its socket is empty: there is room, or the peer is gone.
+                    let _ = stream.try_write((json + "\n").as_bytes());
+                }
+            }
+            Self::Unwatchable(error) => tracing::warn!(event = "subscriber.refused", %error),
+        }
     }
 }
 
@@ -298,8 +334,7 @@ impl Broadcaster {
             };
             match accepted {
                 Ok((stream, _)) if is_ours(&stream) => {
-                    let (broadcast, shutdown) = (self.broadcast.clone(), self.shutdown.clone());
-                    subscribers.spawn(async move { broadcast.subscribe(stream, None, shutdown).await });
+                    subscribers.spawn(self.broadcast.subscribe(stream, None, self.shutdown.clone()));
                 }
                 Ok(_) => tracing::warn!(event = "subscriber.refused", why = "another user's process"),
                 Err(error) => {

@@ -103,7 +103,7 @@ impl Subscriber {
     }
 
     /// Serves the connection until it ends.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         let end = match self.serve().await {
             Err(end) => end,
             Ok(never) => match never {},
