@@ -10,6 +10,7 @@ use ccmux_wire::receipt::MessageState;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::adapter::arguments::AdapterOptions;
+use crate::late::Late;
 use crate::notes::arguments::{
     AcknowledgeOptions, AnswerOptions, AskOptions, ListenOptions, NotifyOptions, QuestionsOptions,
 };
@@ -35,90 +36,90 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Send a message to Claude
-    Send(SendOptions),
+    Send(Late<SendOptions>),
     /// Show what the daemon and the agent are doing
-    Status(StatusOptions),
+    Status(Late<StatusOptions>),
     /// Say why nothing is being sent to Claude right now, and what would change that
-    Why(WhyOptions),
+    Why(Late<WhyOptions>),
     /// Show the agent's screen
-    Screen(ScreenOptions),
+    Screen(Late<ScreenOptions>),
     /// Follow Claude's finished turns and the daemon's alerts
-    Tail(TailOptions),
+    Tail(Late<TailOptions>),
     /// List the channels
-    Channels(ChannelsOptions),
+    Channels(Late<ChannelsOptions>),
     /// Show the messages of the inbox, have some tried again, drop some
-    Inbox(InboxOptions),
+    Inbox(Late<InboxOptions>),
     /// Go to the agent's terminal (leave it with tmux's detach key, mostly Ctrl-b d)
-    Attach(AttachOptions),
+    Attach(Late<AttachOptions>),
     /// Offer Claude its tools over stdio (MCP); Claude Code starts this itself
     ///
     /// It stays when the daemon goes, and finds the next one. Ends with its input.
-    Mcp(McpOptions),
+    Mcp(Late<McpOptions>),
     /// Guide through the first run: what is missing, what Claude asks and what to press
     ///
     /// Works without the daemon, and presses nothing itself. Exit codes: those of `ccmuxd setup` (0 Claude is ready,
     /// 1 it is not, 69 something is missing, 73 a directory is refused, 78 settings).
-    Setup(SetupOptions),
+    Setup(Late<SetupOptions>),
     /// Measure whether ccmux can work here, and say what to do where it can't
     ///
     /// Works without the daemon and disturbs none. Exit codes: 0 no check failed, 1 one did, 78 settings. With --screen: 0 the
     /// screen is understood, 1 it is not, or there is none, 69 tmux is missing, 78 settings or screen rules.
-    Doctor(DoctorOptions),
+    Doctor(Late<DoctorOptions>),
     /// Show what waits for somebody: ended turns, dialogs, failures
-    Attention(AttentionOptions),
+    Attention(Late<AttentionOptions>),
     /// Get no notices about a session or a kind for a while
-    Mute(MuteOptions),
+    Mute(Late<MuteOptions>),
     /// Show what Claude asks at its terminal and can be answered from here; allow or deny it
     ///
     /// Only where permission.channel is set: without it Claude's dialog waits for the terminal alone. The first answer counts,
     /// wherever it comes from; exit code 4 where it is too late.
-    Permission(PermissionOptions),
+    Permission(Late<PermissionOptions>),
     /// Stop the running turn, as Esc does; refused (4) while none runs, in a dialog, and over somebody's draft
-    Interrupt(InterruptOptions),
+    Interrupt(Late<InterruptOptions>),
     /// Leave a note for the agents of this repository, and wake the one that listens
     ///
     /// Worktrees share their main repository's notes. Works without the daemon, and waits for nobody. With --test: send a
     /// test notice by a route of the settings.
-    Notify(NotifyOptions),
+    Notify(Late<NotifyOptions>),
     /// Print the notes of this repository that wait, or the first ones that come: one JSON line each
     ///
     /// Exit code 0, also when none came in time.
-    Listen(ListenOptions),
+    Listen(Late<ListenOptions>),
     /// Ask the agents of this repository, or whoever looks after them; prints the question's id
-    Ask(AskOptions),
+    Ask(Late<AskOptions>),
     /// List the questions of this repository that are open
-    Questions(QuestionsOptions),
+    Questions(Late<QuestionsOptions>),
     /// Answer a question: of an agent of this repository by its id, of Claude's by the five letters behind `code:`
-    Answer(AnswerOptions),
+    Answer(Late<AnswerOptions>),
     /// Close a question without an answer
-    Acknowledge(AcknowledgeOptions),
+    Acknowledge(Late<AcknowledgeOptions>),
     /// Put hooks and tools into Claude Code's own files (--user), the service into systemd or launchd (--service), or the
     /// plugin into OpenCode's folder (--opencode)
     ///
     /// Works without the daemon. A second run changes no byte, `uninstall` takes everything out again. Exit codes: 0 done,
     /// 1 failed, 2 usage, 4 a file is refused and nothing was changed, 69 ccmux-hook is missing, 73 the state directory is
     /// refused, 78 settings.
-    Install(InstallOptions),
+    Install(Late<InstallOptions>),
     /// Take out again what `install` put in
     ///
     /// A file that nobody else changed since is restored to the byte; of one that was changed, what is ours goes and the rest
     /// stays. Exit codes as for `install`.
-    Uninstall(InstallOptions),
+    Uninstall(Late<InstallOptions>),
     /// Run a session of Claude Code in a container, in the current directory
     ///
     /// Exit codes: the agent's own; 125 to 127 the engine could not start it; else those of ccmux. With --dry-run neither an
     /// engine nor the daemon is needed.
-    Run(RunOptions),
+    Run(Late<RunOptions>),
     /// List containers and answer their questions; from within one: tell or ask somebody
-    Container(ContainerOptions),
+    Container(Late<ContainerOptions>),
     /// Read settings and screen rules again, and say what changed and what counts from the daemon's next start only
-    Reload(ReloadOptions),
+    Reload(Late<ReloadOptions>),
     /// Run an adapter that comes with ccmux: messages by the clock, or from HTTP requests
-    Adapter(AdapterOptions),
+    Adapter(Late<AdapterOptions>),
     /// Print a completion script for a shell
-    Completions(CompletionsOptions),
+    Completions(Late<CompletionsOptions>),
     /// Write the manual pages of ccmux and ccmuxd into a folder, e.g. ~/.local/share/man/man1
-    Manual(ManualOptions),
+    Manual(Late<ManualOptions>),
 }
 
 #[derive(Debug, Args)]
@@ -441,10 +442,24 @@ mod tests {
     }
 
     #[test]
+    fn only_the_said_command_hears_of_its_options() {
+        let mut command = Arguments::command();
+        let options = |command: &clap::Command, name: &str| {
+            command
+                .find_subcommand(name)
+                .map(|found| found.get_arguments().filter(|arg| !arg.is_global_set()).count())
+        };
+        assert_eq!(options(&command, "notify"), Some(0));
+        let _ = command.try_get_matches_from_mut(["ccmux", "notify", "x"]);
+        assert!(options(&command, "notify") > Some(5));
+        assert_eq!(options(&command, "send"), Some(0));
+    }
+
+    #[test]
     fn options_may_stand_after_the_words() {
         let arguments =
             Arguments::try_parse_from(["ccmux", "send", "hello", "you", "--wait", "answered"]).unwrap();
-        let Command::Send(options) = arguments.command else { panic!("{arguments:?}") };
+        let Command::Send(Late(options)) = arguments.command else { panic!("{arguments:?}") };
         assert_eq!(
             (options.text, options.wait),
             (vec!["hello".to_owned(), "you".to_owned()], Wait::Answered)

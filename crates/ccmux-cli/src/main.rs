@@ -8,6 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`arguments`] | what can be said on the command line, as types |
+//! | [`late`] | that the parser hears of the said command's options only |
 //! | [`client`] | one connection to `control.sock`, blocking |
 //! | [`failure`] | the ways a command ends other than well, and their exit codes |
 //! | [`ccmuxd`] | commands that work without a daemon: they become the `ccmuxd` beside this client |
@@ -30,6 +31,7 @@ mod completions;
 mod container;
 mod failure;
 mod inbox;
+mod late;
 mod manual;
 mod mcp;
 mod notes;
@@ -50,6 +52,7 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command, McpOptions};
 use crate::failure::Failure;
+use crate::late::Late;
 use crate::permission::arguments::InterruptOptions;
 
 fn main() -> ExitCode {
@@ -62,39 +65,43 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), Failure> {
     let dir = ccmux_wire::paths::runtime_dir(arguments.instance.as_ref());
     match arguments.command {
-        Command::Send(options) => send::run(&dir, options),
-        Command::Status(options) => status::run(&dir, &options),
-        Command::Why(options) => why::run(&dir, &options),
-        Command::Screen(options) => screen::run(&dir, &options),
-        Command::Tail(options) => tail::run(&dir, &options),
-        Command::Channels(options) => channels::run(&dir, &options),
-        Command::Inbox(options) => inbox::run(&dir, options),
-        Command::Attach(options) => attach::run(&dir, arguments.instance.as_ref(), &options),
-        Command::Mcp(McpOptions {}) => mcp::run(&dir),
-        Command::Setup(options) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
-        Command::Doctor(options) => ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments()),
-        Command::Install(options) => ccmuxd::run("install", arguments.instance.as_ref(), options.arguments()),
-        Command::Uninstall(options) => {
+        Command::Send(Late(options)) => send::run(&dir, options),
+        Command::Status(Late(options)) => status::run(&dir, &options),
+        Command::Why(Late(options)) => why::run(&dir, &options),
+        Command::Screen(Late(options)) => screen::run(&dir, &options),
+        Command::Tail(Late(options)) => tail::run(&dir, &options),
+        Command::Channels(Late(options)) => channels::run(&dir, &options),
+        Command::Inbox(Late(options)) => inbox::run(&dir, options),
+        Command::Attach(Late(options)) => attach::run(&dir, arguments.instance.as_ref(), &options),
+        Command::Mcp(Late(McpOptions {})) => mcp::run(&dir),
+        Command::Setup(Late(options)) => ccmuxd::run("setup", arguments.instance.as_ref(), options.arguments),
+        Command::Doctor(Late(options)) => {
+            ccmuxd::run("doctor", arguments.instance.as_ref(), options.arguments())
+        }
+        Command::Install(Late(options)) => {
+            ccmuxd::run("install", arguments.instance.as_ref(), options.arguments())
+        }
+        Command::Uninstall(Late(options)) => {
             ccmuxd::run("uninstall", arguments.instance.as_ref(), options.arguments())
         }
-        Command::Attention(options) => attention::run(&dir, &options),
-        Command::Mute(options) => attention::mute(&dir, &options),
-        Command::Permission(options) => permission::run(&dir, options),
-        Command::Interrupt(InterruptOptions {}) => permission::interrupt(&dir),
-        Command::Notify(options) => match &options.test {
+        Command::Attention(Late(options)) => attention::run(&dir, &options),
+        Command::Mute(Late(options)) => attention::mute(&dir, &options),
+        Command::Permission(Late(options)) => permission::run(&dir, options),
+        Command::Interrupt(Late(InterruptOptions {})) => permission::interrupt(&dir),
+        Command::Notify(Late(options)) => match &options.test {
             Some(route) => attention::test_route(&dir, route),
             None => notes::notify::run(&dir, options),
         },
-        Command::Listen(options) => notes::listen::run(&dir, options),
-        Command::Ask(options) => notes::questions::ask(&dir, options),
-        Command::Questions(options) => notes::questions::list(&options),
-        Command::Answer(options) => notes::questions::answer(&dir, options),
-        Command::Acknowledge(options) => notes::questions::acknowledge(&dir, options),
-        Command::Adapter(options) => adapter::run(&dir, options),
-        Command::Run(options) => run::run(&dir, arguments.instance.as_ref(), options),
-        Command::Container(options) => container::run(&dir, options),
-        Command::Reload(options) => reload::run(&dir, &options),
-        Command::Completions(options) => completions::run(&options),
-        Command::Manual(options) => manual::run(&options),
+        Command::Listen(Late(options)) => notes::listen::run(&dir, options),
+        Command::Ask(Late(options)) => notes::questions::ask(&dir, options),
+        Command::Questions(Late(options)) => notes::questions::list(&options),
+        Command::Answer(Late(options)) => notes::questions::answer(&dir, options),
+        Command::Acknowledge(Late(options)) => notes::questions::acknowledge(&dir, options),
+        Command::Adapter(Late(options)) => adapter::run(&dir, options),
+        Command::Run(Late(options)) => run::run(&dir, arguments.instance.as_ref(), options),
+        Command::Container(Late(options)) => container::run(&dir, options),
+        Command::Reload(Late(options)) => reload::run(&dir, &options),
+        Command::Completions(Late(options)) => completions::run(&options),
+        Command::Manual(Late(options)) => manual::run(&options),
     }
 }
