@@ -19,6 +19,7 @@
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
 //! | [`mcp_library`] | the official MCP client library |
 //! | [`notes`] | notes between agents of a repository |
+//! | [`notices`] | notices that end in a file of the house |
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`receiver`] | services that take notices, as strict as their documents |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
@@ -55,6 +56,7 @@ pub mod listening;
 pub mod mcp_library;
 pub mod metrics;
 pub mod notes;
+pub mod notices;
 pub mod npm;
 pub mod opencode;
 pub mod patience;

@@ -8,41 +8,16 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use ccmux_tests::House;
-use ccmux_tests::patience::stays_quiet;
+use ccmux_tests::notices::into_a_file;
 use serde_json::{Value, json};
 
 /// Notices go into a file; the thresholds are short. `more` is further TOML.
 fn house_with(threshold: &str, more: &str) -> House {
-    let settings = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
-                    [attention]\nroutes = [\"file\"]\n";
+    let settings = "[attention]\nroutes = [\"file\"]\n";
     let house = House::builder()
         .env("CCMUX_NOTIFICATION_THRESHOLD", threshold)
-        .settings(&format!("{settings}{more}"));
+        .settings(&into_a_file(&format!("{settings}{more}")));
     house.ready()
-}
-
-trait Notices {
-    fn notices(&self) -> Vec<Value>;
-    fn wait_for_notices(&self, count: usize) -> Vec<Value>;
-    fn no_more_notices_than(&self, count: usize, seconds: u64);
-}
-
-impl Notices for House {
-    fn notices(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.home().join("notices")).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-    }
-
-    fn wait_for_notices(&self, count: usize) -> Vec<Value> {
-        self.wait_until(&format!("{count} notices"), || self.notices().len() >= count);
-        self.notices()
-    }
-
-    fn no_more_notices_than(&self, count: usize, seconds: u64) {
-        stays_quiet(Duration::from_secs(seconds), "a notice too many", || {
-            Some(self.notices()).filter(|notices| notices.len() > count).map(|notices| format!("{notices:?}"))
-        });
-    }
 }
 
 fn kinds(notices: &[Value]) -> Vec<&str> {
@@ -81,7 +56,7 @@ fn a_silence_is_told_once_to_the_letter() {
     assert_eq!(lines[3], "Waiting for your input for 2 seconds");
     assert_eq!(notices[0]["kind"], "reply");
     assert_eq!(notices[0]["session"], house.status().session.unwrap().as_str());
-    house.no_more_notices_than(1, 4);
+    house.no_more_notices_than(1, Duration::from_secs(4));
 }
 
 #[test]
@@ -94,7 +69,7 @@ fn a_key_press_in_the_pane_ends_the_silence() {
     let ended = Instant::now();
     house.wait_until("the next second", || ended.elapsed() > Duration::from_millis(1100));
     human.types("x");
-    house.no_more_notices_than(0, 6);
+    house.no_more_notices_than(0, Duration::from_secs(6));
     assert_eq!(house.ccmux_ok(&["attention"]), "nothing waits for you\n");
 }
 
@@ -109,7 +84,7 @@ fn a_restart_neither_repeats_nor_forgets() {
     house.wait_until("the notice to be crossed out", || house.log_events("notice.sent").len() == 1);
     house.kill9();
     house.start();
-    house.no_more_notices_than(1, 5);
+    house.no_more_notices_than(1, Duration::from_secs(5));
 }
 
 #[test]
@@ -122,7 +97,7 @@ fn a_permission_is_told_while_its_dialog_is_open() {
     assert!(house.ccmux_ok(&["attention"]).starts_with("permission"), "{}", house.ccmux_ok(&["attention"]));
     house.send_keys(&["Enter"]);
     house.wait_until("the dialog to be forgotten", || !house.ccmux_ok(&["attention"]).contains("permission"));
-    house.no_more_notices_than(1, 2);
+    house.no_more_notices_than(1, Duration::from_secs(2));
 }
 
 /// Field fault 39.
@@ -132,7 +107,7 @@ fn a_permission_that_is_approved_at_once_is_silent() {
     house.write("in.t", "perm: echo hello\n");
     house.wait_until("the permission to wait", || house.ccmux_ok(&["attention"]).contains("permission"));
     house.send_keys(&["Enter"]);
-    house.no_more_notices_than(0, 4);
+    house.no_more_notices_than(0, Duration::from_secs(4));
 }
 
 #[test]
@@ -162,10 +137,10 @@ fn foreign_sessions_count_only_where_that_is_wanted_and_each_apart() {
         notices.iter().map(|notice| notice["body"].as_str().unwrap().lines().next().unwrap()).collect();
     tasks.sort_unstable();
     assert_eq!(tasks, ["Task: task of s1", "Task: task of s3"]);
-    house.no_more_notices_than(2, 3);
+    house.no_more_notices_than(2, Duration::from_secs(3));
     let own_only = house_with("1", "");
     foreign_hook(&own_only, "Stop", "s1", json!({"background_tasks": []}));
-    own_only.no_more_notices_than(0, 3);
+    own_only.no_more_notices_than(0, Duration::from_secs(3));
 }
 
 /// Field fault 42.
@@ -200,7 +175,7 @@ fn what_is_muted_is_told_afterwards_and_a_second_step_goes_elsewhere() {
     house.wait_until("the second steps", || {
         fs::read_to_string(house.home().join("second")).is_ok_and(|text| text.lines().count() == 2)
     });
-    house.no_more_notices_than(2, 2);
+    house.no_more_notices_than(2, Duration::from_secs(2));
 }
 
 #[test]
@@ -251,7 +226,7 @@ fn a_key_press_in_a_foreign_sessions_pane_ends_its_silence_and_no_other() {
     human.types("x");
     let notices = house.wait_for_notices(1);
     assert_eq!(notices[0]["session"], "s2", "its pane is not looked at");
-    house.no_more_notices_than(1, 3);
+    house.no_more_notices_than(1, Duration::from_secs(3));
     assert!(!house.ccmux_ok(&["attention"]).contains("s1"));
 }
 
@@ -275,14 +250,12 @@ fn whoever_was_active_at_the_pane_is_left_alone_for_a_while() {
 fn during_quiet_hours_it_waits_and_nobody_is_told() {
     let hour = usize::from(time::OffsetDateTime::now_utc().hour());
     let quiet = format!("{:02}:00-{:02}:00", (hour + 23) % 24, (hour + 2) % 24);
-    let settings = format!(
-        "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
-         [attention]\nsessions = \"all\"\nroutes = [\"file\"]\nquiet_hours = \"{quiet}\"\n"
-    );
-    let house = House::builder().env("TZ", "UTC").settings(&settings).ready();
+    let settings =
+        format!("[attention]\nsessions = \"all\"\nroutes = [\"file\"]\nquiet_hours = \"{quiet}\"\n");
+    let house = House::builder().env("TZ", "UTC").settings(&into_a_file(&settings)).ready();
     foreign_hook(&house, "StopFailure", "s1", json!({"error": "rate_limit"}));
     house.wait_until("it to wait", || house.ccmux_ok(&["attention"]).contains("failure"));
-    house.no_more_notices_than(0, 3);
+    house.no_more_notices_than(0, Duration::from_secs(3));
 }
 
 #[test]
@@ -312,7 +285,7 @@ fn the_cool_down_is_the_same_after_a_restart() {
     foreign_hook(&house, "Stop", "s1", json!({"prompt_id": "p2"}));
     foreign_hook(&house, "Stop", "s2", json!({"prompt_id": "p2"}));
     assert_eq!(house.wait_for_notices(2)[1]["session"], "s2");
-    house.no_more_notices_than(2, 5);
+    house.no_more_notices_than(2, Duration::from_secs(5));
 }
 
 /// Acceptance G7.
@@ -349,14 +322,14 @@ fn a_sub_agents_end_is_told_where_that_is_wanted() {
         (kinds(&notices), notices[0]["body"].as_str()),
         (vec!["subagent_reply"], Some("Agent: general-purpose"))
     );
-    house.no_more_notices_than(1, 2);
+    house.no_more_notices_than(1, Duration::from_secs(2));
 }
 
 #[test]
 fn messages_that_nobody_knows_to_be_delivered_are_told_as_stuck() {
-    let settings = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
-                    [attention]\nroutes = [\"file\"]\n[attention.stuck]\nafter = 1\n";
-    let house = House::builder().settings(settings).agent("CCMUX_DEMO_SWALLOW_ENTER", "99").ready();
+    let settings = "[attention]\nroutes = [\"file\"]\n[attention.stuck]\nafter = 1\n";
+    let house =
+        House::builder().settings(&into_a_file(settings)).agent("CCMUX_DEMO_SWALLOW_ENTER", "99").ready();
     house.write("in.t", "say: hello\n");
     let notices = house.wait_for_notices(1);
     assert_eq!(kinds(&notices), ["stuck"]);

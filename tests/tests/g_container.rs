@@ -6,24 +6,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Child;
 
+use ccmux_tests::notices::into_a_file;
 use ccmux_tests::{House, container};
 use serde_json::{Value, json};
 
-const ROUTE: &str = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
-                     [attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 0\n[attention.question]\nafter = 0\n";
+const SETTINGS: &str =
+    "[attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 0\n[attention.question]\nafter = 0\n";
 
 fn house() -> House {
-    House::builder().settings(ROUTE).ready()
-}
-
-fn notices(house: &House) -> Vec<Value> {
-    let text = fs::read_to_string(house.home().join("notices")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-fn notice(house: &House, body: &str) -> Value {
-    let found = || notices(house).into_iter().find(|notice| notice["body"].as_str().unwrap().contains(body));
-    house.wait_for(&format!("a notice of {body:?}"), found)
+    House::builder().settings(&into_a_file(SETTINGS)).ready()
 }
 
 fn dirs(house: &House) -> Vec<PathBuf> {
@@ -58,10 +49,10 @@ fn a_container_tells_asks_and_is_answered() {
     }
     let house = house();
     container::said(&house, "ccmux container notify --type complete the tests pass");
-    let told = notice(&house, "the tests pass");
+    let told = house.wait_for_notice_of("the tests pass");
     assert!(told["kind"] == "reply" && told["session"].as_str().unwrap().starts_with("c-"), "{told}");
     let asking = container::spawn(&house, "ccmux container ask --wait 60 Which branch?");
-    let told = notice(&house, "Which branch?");
+    let told = house.wait_for_notice_of("Which branch?");
     assert_eq!(told["kind"], "question");
     let question = listed(&house)["questions"][0]["id"].as_str().unwrap().to_owned();
     assert!(house.ccmux_ok(&["attention"]).contains("Which branch?"));
@@ -153,7 +144,7 @@ fn a_hook_from_inside_is_the_containers_and_never_the_owned_sessions() {
     house.send("answered", "say: hello");
     house.wait_ready();
     let own = house.status().session.unwrap().to_string();
-    notice(&house, "Task: ");
+    house.wait_for_notice_of("Task: ");
     assert!(house.ccmux_ok(&["attention"]).contains(&own));
     for event in ["UserPromptSubmit", "Stop", "SessionEnd"] {
         let payload = json!({"session_id": own, "hook_event_name": event, "prompt": "from inside", "background_tasks": []});
@@ -166,7 +157,7 @@ fn a_hook_from_inside_is_the_containers_and_never_the_owned_sessions() {
         "echo '{prompt}' | ccmux-hook; echo '{stop}' | ccmux-hook; until [ -e end ]; do sleep 0.1; done"
     );
     let inside = container::spawn(&house, &script);
-    let told = notice(&house, "Task: task inside");
+    let told = house.wait_for_notice_of("Task: task inside");
     let session = told["session"].as_str().unwrap();
     assert!(session.starts_with("c-") && session != own, "{told}");
     assert_eq!(house.status().session.unwrap().as_str(), own);
@@ -204,7 +195,7 @@ fn a_container_outlives_the_daemon_and_its_directory_does_not_outlive_it() {
     house.start();
     house.wait_until("its socket", || before[0].join("ccmux.sock").exists());
     fs::write(house.proj().join("go"), "").unwrap();
-    notice(&house, "after the restart");
+    house.wait_for_notice_of("after the restart");
     house.stop();
     assert_eq!(dirs(&house), before, "the mount stays where it is");
     fs::write(house.proj().join("end"), "").unwrap();
@@ -366,7 +357,7 @@ fn by_tcp_a_turns_end_is_told_with_the_token() {
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let house = House::builder()
-        .settings(&format!("{ROUTE}[tcp]\nlisten = \"{free}\"\ntoken_file = \"~/token\"\n"))
+        .settings(&into_a_file(&format!("{SETTINGS}[tcp]\nlisten = \"{free}\"\ntoken_file = \"~/token\"\n")))
         .file("home/token", "0123456789abcdef0123\n", 0o644)
         .build();
     let token = house.home().join("token");
@@ -388,6 +379,6 @@ fn by_tcp_a_turns_end_is_told_with_the_token() {
     command.env("WINDOWID", "4711");
     let seen = container::text(house.run_to_end(command));
     assert_eq!(seen, "/opt/ccmux:\ntold\n\n/run/ccmux:\ntoken\n");
-    let told = notice(&house, "Claude has finished its turn");
+    let told = house.wait_for_notice_of("Claude has finished its turn");
     assert_eq!((told["kind"].as_str(), told["session"].as_str()), (Some("reply"), Some("w-4711")));
 }

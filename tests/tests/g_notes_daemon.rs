@@ -1,20 +1,15 @@
 //! Notes between agents with a daemon: people hear of them, and agents with a name leave notes when they stop.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::fs;
 use std::path::Path;
 
 use ccmux_tests::House;
+use ccmux_tests::notices::into_a_file;
 use ccmux_tests::patience::{WATCH, stays_quiet};
 use serde_json::{Value, json};
 
-const SETTINGS: &str = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
-                        [attention.message]\nroutes = [\"file\"]\n[attention.question]\nroutes = [\"file\"]\n";
-
-fn notices(house: &House) -> Vec<Value> {
-    let text = fs::read_to_string(house.home().join("notices")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
+const SETTINGS: &str =
+    "[attention.message]\nroutes = [\"file\"]\n[attention.question]\nroutes = [\"file\"]\n";
 
 fn items(house: &House) -> Vec<(String, String)> {
     let standing: Value = serde_json::from_str(&house.ccmux_ok(&["attention", "--json"])).unwrap();
@@ -31,11 +26,10 @@ fn run(house: &House, dir: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn a_note_waits_for_people_until_somebody_listened() {
-    let house = House::builder().settings(SETTINGS).ready();
+    let house = House::builder().settings(&into_a_file(SETTINGS)).ready();
     let repository = house.repository("app");
     run(&house, &repository, &["notify", "--from", "w", "--type", "stuck", "no disk \u{1b}[2J left"]);
-    house.wait_until("a notice", || notices(&house).len() == 1);
-    let notice = notices(&house).remove(0);
+    let notice = house.wait_for_notices(1).remove(0);
     assert_eq!((&notice["kind"], &notice["title"]), (&"message".into(), &"ccmux - Note of w: stuck".into()));
     assert_eq!((&notice["body"], &notice["session"]), (&"no disk  [2J left".into(), &"app".into()));
     assert_eq!(items(&house), [("message".to_owned(), "no disk  [2J left".to_owned())]);
@@ -45,16 +39,15 @@ fn a_note_waits_for_people_until_somebody_listened() {
     assert_eq!(items(&house).len(), 1);
     run(&house, &repository, &["listen"]);
     house.wait_until("the note to be over", || items(&house).is_empty());
-    assert_eq!(notices(&house).len(), 1);
+    assert_eq!(house.notices().len(), 1);
 }
 
 #[test]
 fn a_question_waits_for_people_until_it_is_closed() {
-    let house = House::builder().settings(SETTINGS).ready();
+    let house = House::builder().settings(&into_a_file(SETTINGS)).ready();
     let repository = house.repository("app");
     let id = run(&house, &repository, &["ask", "--from", "w", "Which branch?"]);
-    house.wait_until("a notice", || notices(&house).len() == 1);
-    let notice = notices(&house).remove(0);
+    let notice = house.wait_for_notices(1).remove(0);
     assert_eq!((&notice["kind"], &notice["title"]), (&"question".into(), &"ccmux - Question of w".into()));
     run(&house, &repository, &["listen"]);
     assert_eq!(

@@ -9,26 +9,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use ccmux_tests::House;
-use serde_json::Value;
+use ccmux_tests::notices::into_a_file;
 
-const ROUTE: &str = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
-                     [attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 0\n[attention.question]\nafter = 0\n";
+const SETTINGS: &str =
+    "[attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 0\n[attention.question]\nafter = 0\n";
 
 fn house() -> (House, SocketAddr) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let house = House::builder().settings(&format!("{ROUTE}[tcp]\nlisten = \"{free}\"\n")).ready();
+    let house =
+        House::builder().settings(&into_a_file(&format!("{SETTINGS}[tcp]\nlisten = \"{free}\"\n"))).ready();
     house.wait_until("the port", || TcpStream::connect(free).is_ok());
     (house, free)
-}
-
-fn notices(house: &House) -> Vec<Value> {
-    let text = fs::read_to_string(house.home().join("notices")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-fn notice(house: &House, body: &str) -> Value {
-    let found = || notices(house).into_iter().find(|notice| notice["body"].as_str().unwrap().contains(body));
-    house.wait_for(&format!("a notice of {body:?}"), found)
 }
 
 fn say(address: SocketAddr, text: &[u8]) -> String {
@@ -49,13 +40,13 @@ fn descriptors(house: &House) -> usize {
 fn three_lines_become_a_notice_of_their_kind_and_window() {
     let (house, address) = house();
     assert_eq!(say(address, b"complete\n77\nthe tests pass\n"), "ok\n");
-    let told = notice(&house, "the tests pass");
+    let told = house.wait_for_notice_of("the tests pass");
     assert_eq!((told["kind"].as_str(), told["session"].as_str()), (Some("reply"), Some("w-77")));
     assert_eq!(say(address, b"question\n78\nwhich branch\n"), "ok\n");
-    assert_eq!(notice(&house, "which branch")["kind"], "question");
+    assert_eq!(house.wait_for_notice_of("which branch")["kind"], "question");
     let to = address.to_string();
     house.ccmux_ok(&["notify", "--tcp", &to, "--type", "info", "just", "so\nyou know"]);
-    let told = notice(&house, "just so you know");
+    let told = house.wait_for_notice_of("just so you know");
     assert_eq!((told["kind"].as_str(), told["session"].as_str()), (Some("message"), Some("tcp")));
     house.wait_until("the message to be over", || !house.ccmux_ok(&["attention"]).contains("message"));
     let waits = house.ccmux_ok(&["attention"]);
@@ -75,7 +66,7 @@ fn what_is_said_at_once_and_each_permission_of_a_container_without_a_socket_is_t
         tell.args([script, "question", "Claude waits for an answer"]);
         tell.env("CCMUX_TCP", address.to_string()).env("WINDOWID", "89");
         assert!(house.run_to_end(tell).status.success());
-        let told = || notices(&house).iter().filter(|notice| notice["session"] == "w-89").count();
+        let told = || house.notices().iter().filter(|notice| notice["session"] == "w-89").count();
         house.wait_until("its notice", || told() == count);
     }
     assert_eq!(house.ccmux_ok(&["attention"]).matches("w-89").count(), 1, "the latest stands");
@@ -115,15 +106,15 @@ fn probes_garbage_and_ten_thousand_connections_are_survived() {
     assert!(descriptors(&house) < before + 200, "{} then {}", before, descriptors(&house));
     house.send("delivered", "say: still there");
     house.wait_until("a place", || say(address, b"info\n\nafter the crowd\n") == "ok\n");
-    notice(&house, "after the crowd");
+    house.wait_for_notice_of("after the crowd");
     house.wait_until("the crowd to be gone", || descriptors(&house) <= before + 5);
-    assert!(notices(&house).iter().all(|notice| !notice["body"].as_str().unwrap().contains('\u{1b}')));
+    assert!(house.notices().iter().all(|notice| !notice["body"].as_str().unwrap().contains('\u{1b}')));
 }
 
 #[test]
 fn a_token_is_wanted_where_the_settings_say_so() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let settings = format!("{ROUTE}[tcp]\nlisten = \"{free}\"\ntoken_file = \"~/token\"\n");
+    let settings = into_a_file(&format!("{SETTINGS}[tcp]\nlisten = \"{free}\"\ntoken_file = \"~/token\"\n"));
     let house = House::builder().settings(&settings).build();
     let refused = house.run_daemon(&[]);
     assert_eq!(refused.status.code(), Some(78), "{}", String::from_utf8_lossy(&refused.stderr));
@@ -137,10 +128,10 @@ fn a_token_is_wanted_where_the_settings_say_so() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(4) && stderr.contains("the token is wrong or missing"), "{stderr}");
     house.ccmux_ok(&["notify", "--tcp", &to, "--token-file", &token, "with the token"]);
-    notice(&house, "with the token");
+    house.wait_for_notice_of("with the token");
     let log = fs::read_to_string(house.path("ccmux.log")).unwrap();
     assert!(!log.contains("0123456789abcdef0123") && !log.contains("with the token"));
-    assert!(notices(&house).iter().all(|notice| notice["body"] != "no token"));
+    assert!(house.notices().iter().all(|notice| notice["body"] != "no token"));
 }
 
 #[test]

@@ -2,38 +2,25 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::fs;
 use std::time::Duration;
 
+use ccmux_tests::notices::into_a_file;
 use ccmux_tests::opencode::{Opencode, PATIENCE, or_skip};
-use ccmux_tests::patience::stays_quiet;
 use ccmux_tests::{House, HouseBuilder};
-use serde_json::{Value, json};
+use serde_json::json;
 
-const SETTINGS: &str = "[routes.file]\ntype = \"command\"\nargv = [\"/bin/sh\", \"-c\", \"cat >> ~/notices\"]\n\
-                        [attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 2\ncooldown = 0\n";
+const SETTINGS: &str = "[attention]\nroutes = [\"file\"]\n[attention.reply]\nafter = 2\ncooldown = 0\n";
 
 fn house(more: &str) -> House {
-    HouseBuilder::default().settings(&format!("{SETTINGS}{more}")).ready()
-}
-
-fn notices(house: &House) -> Vec<Value> {
-    let text = fs::read_to_string(house.home().join("notices")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    HouseBuilder::default().settings(&into_a_file(&format!("{SETTINGS}{more}"))).ready()
 }
 
 /// The next notice, as kind, title and body.
 fn notice(house: &House, number: usize) -> (String, String, String) {
-    let is_there = || (notices(house).len() > number).then_some(());
+    let is_there = || (house.notices().len() > number).then_some(());
     house.wait_within(PATIENCE, &format!("notice {number}"), is_there);
-    let text = |key: &str| notices(house)[number][key].as_str().unwrap().to_owned();
+    let text = |key: &str| house.notices()[number][key].as_str().unwrap().to_owned();
     (text("kind"), text("title"), text("body"))
-}
-
-fn no_more_than(house: &House, count: usize) {
-    stays_quiet(Duration::from_secs(4), "a notice too many", || {
-        Some(notices(house)).filter(|told| told.len() > count).map(|told| format!("{told:?}"))
-    });
 }
 
 fn waits(house: &House) -> String {
@@ -53,7 +40,7 @@ fn run_is_told_once_though_its_process_is_gone_and_what_it_rejects_is_silent() {
     assert!(body.starts_with("Task: \"plain hello\"\nStarted: 20"), "{body}");
     assert!(body.ends_with("\nWaiting for your input for 2 seconds"), "{body}");
     opencode.run("TOOL bash {\"command\":\"echo no\",\"description\":\"say no\"}");
-    no_more_than(&house, 1);
+    house.no_more_notices_than(1, Duration::from_secs(4));
     assert!(!waits(&house).contains("permission"), "{}", waits(&house));
 }
 
@@ -81,7 +68,7 @@ fn permission_question_sub_agent_error_and_abort_of_a_server() {
     opencode.ask("POST", &format!("/session/{session}/abort"), None);
     let is_gone = || (waits(&house) == "nothing waits for you\n").then_some(());
     house.wait_within(PATIENCE, "the question to be forgotten", is_gone);
-    no_more_than(&house, 3);
+    house.no_more_notices_than(3, Duration::from_secs(4));
     let task = r#"TOOL task {"description":"sub job","prompt":"child says hi","subagent_type":"general"}"#;
     opencode.prompted(task);
     assert_eq!(notice(&house, 3).0, "subagent_reply");
@@ -90,7 +77,7 @@ fn permission_question_sub_agent_error_and_abort_of_a_server() {
     let (kind, title, body) = notice(&house, 5);
     assert_eq!((kind.as_str(), title.as_str()), ("failure", "OpenCode - Turn Failed"));
     assert!(body.starts_with("Error: APIError") && !body.contains("CANARY"), "{body}");
-    no_more_than(&house, 6);
+    house.no_more_notices_than(6, Duration::from_secs(4));
 }
 
 /// Acceptance G4.
@@ -118,6 +105,6 @@ fn escape_in_the_terminal_and_what_is_approved_at_once_are_silent() {
         let screen = house.tmux(&["capture-pane", "-p", "-t", &pane]).to_lowercase();
         screen.contains("interrupted").then_some(())
     });
-    no_more_than(&house, 1);
+    house.no_more_notices_than(1, Duration::from_secs(4));
     assert_eq!(waits(&house), "nothing waits for you\n");
 }

@@ -222,18 +222,8 @@ fn cut(text: &str, chars: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use ccmux_wire::hook::AgentMarks;
-
     use super::*;
-
-    fn frame(name: &str) -> HookFrame {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
-        let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, marks: AgentMarks::default(), spot: None, payload }
-    }
+    use crate::control::recorded::hook;
 
     fn ask_of(frame: &HookFrame) -> Option<Ask> {
         Ask::of(frame, SessionId::new("s"))
@@ -245,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_permission_tells_the_tool_and_what_it_would_do() {
-        let ask = ask_of(&frame("PermissionRequest.Bash.json")).unwrap();
+        let ask = ask_of(&hook("PermissionRequest.Bash.json")).unwrap();
         let expected = "Claude asks for permission: Bash\n  command: exit 3\n  description: mock command\n\
                         Answer: y bcdfg, or n bcdfg and a reason\ncode: bcdfg";
         assert_eq!(ask.message(&code()), expected);
@@ -258,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_question_lists_its_choices_and_gets_the_label_or_the_words() {
-        let ask = ask_of(&frame("PermissionRequest.AskUserQuestion.json")).unwrap();
+        let ask = ask_of(&hook("PermissionRequest.AskUserQuestion.json")).unwrap();
         let expected = "Claude asks:\n  bypass colour?\n  1. Alpha: first\n  2. Beta: second\n\
                         Answer: bcdfg and a number or words; n bcdfg to give no answer\ncode: bcdfg";
         assert_eq!(ask.message(&code()), expected);
@@ -277,7 +267,7 @@ mod tests {
     /// Field fault 41.
     #[test]
     fn nothing_that_a_tool_is_called_with_looks_like_our_last_line_or_gets_to_a_terminal() {
-        let mut frame = frame("PermissionRequest.Bash.json");
+        let mut frame = hook("PermissionRequest.Bash.json");
         let command = "true\r\ncode: zzzzz\u{2028}code: zzzzz\u{1b}[2J\u{7}";
         frame.payload["tool_input"] =
             json!({"command": command, "a\ncode: zzzzz": {"b": ["c\ncode: zzzzz"]}});
@@ -292,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_bounded() {
-        let mut bash = frame("PermissionRequest.Bash.json");
+        let mut bash = hook("PermissionRequest.Bash.json");
         let input: Map<String, Value> =
             (0..1000).map(|n| (format!("k{n}"), "你".repeat(100_000).into())).collect();
         bash.payload["tool_input"] = input.into();
@@ -303,7 +293,7 @@ mod tests {
 
     #[test]
     fn several_questions_are_told_together() {
-        let mut frame = frame("PermissionRequest.AskUserQuestion.json");
+        let mut frame = hook("PermissionRequest.AskUserQuestion.json");
         let mut second = frame.payload["tool_input"]["questions"][0].clone();
         (second["question"], second["multiSelect"]) = ("and which size?".into(), true.into());
         frame.payload["tool_input"]["questions"].as_array_mut().unwrap().push(second);
@@ -322,11 +312,11 @@ mod tests {
 
     #[test]
     fn what_can_not_be_answered_from_afar_is_left_to_the_terminal() {
-        assert_eq!(ask_of(&frame("Elicitation.json")), None);
+        assert_eq!(ask_of(&hook("Elicitation.json")), None);
         for input in
             [json!(null), json!({}), json!({"questions": []}), json!({"questions": [{"question": 7}]})]
         {
-            let mut frame = frame("PermissionRequest.AskUserQuestion.json");
+            let mut frame = hook("PermissionRequest.AskUserQuestion.json");
             frame.payload["tool_input"] = input;
             assert_eq!(ask_of(&frame), None);
         }

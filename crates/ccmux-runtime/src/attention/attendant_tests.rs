@@ -10,7 +10,7 @@ use ccmux_policy::event::FileState;
 use ccmux_wire::attention::Standing;
 use ccmux_wire::id::SessionId;
 use tempfile::TempDir;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -21,10 +21,8 @@ use super::words::Text;
 use super::*;
 use crate::afar::Answers;
 use crate::clock::{Clock, unix_ms};
-use crate::inbox::{AnswersLeft, Inbox, InboxSettings, Selection as Messages, Texts};
-use crate::notify::desktop::focus::Focus;
+use crate::inbox::{AnswersLeft, Inbox, Selection as Messages};
 use crate::notify::{Notice, Notifier, Route, Ways};
-use crate::outlet::{OutletSettings, Outlets};
 use crate::settings::RouteSettings;
 use crate::settings::permission::PermissionSettings;
 use crate::spots::Spots;
@@ -61,23 +59,13 @@ fn rules(routes: &[&str]) -> Rules {
 }
 
 fn room(dir: TempDir, routes: &[(&str, RouteSettings)], rules: Rules) -> Room {
-    let texts = Texts::plain();
-    let inbox =
-        Inbox::open(&dir.path().join("inbox.db"), InboxSettings::default(), texts, mpsc::channel(8).0);
-    let inbox = inbox.unwrap().inbox;
-    let patience = OutletSettings {
-        wait: Duration::from_millis(200),
-        linger: Duration::from_millis(50),
-        finish: Duration::from_secs(1),
-    };
     let shutdown = CancellationToken::new();
-    let outlets =
-        Outlets::new(dir.path().to_owned(), patience, watch::channel(Vec::new()).1, shutdown.clone());
+    let ways = Ways::in_folder(dir.path(), shutdown.clone());
+    let inbox = ways.inbox.clone();
     let routes: BTreeMap<_, _> =
         routes.iter().map(|(name, route)| ((*name).to_owned(), route.clone())).collect();
-    let ways = Ways { outlets: outlets.clone(), inbox: inbox.clone(), focus: Focus::default() };
     let (ears, heard) = Ears::new();
-    let afar = (inbox.clone(), outlets, ears.clone());
+    let afar = (inbox.clone(), ways.outlets.clone(), ears.clone());
     let clock = Clock::default();
     let (book, kept) = Book::open(dir.path()).unwrap();
     let agent = AgentNow { pid: 1, session: Some(SessionId::new("own")), version: None };

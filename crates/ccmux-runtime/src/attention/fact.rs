@@ -133,19 +133,11 @@ fn fingerprint(payload: &Value, keys: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
-
-    fn frame(name: &str) -> HookFrame {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
-        let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), spot: None, payload }
-    }
+    use crate::control::recorded::hook;
 
     fn fact(name: &str) -> Option<Fact> {
-        Fact::of(&frame(name), false)
+        Fact::of(&hook(name), false)
     }
 
     #[test]
@@ -176,7 +168,7 @@ mod tests {
             fact("UserPromptSubmit.json"),
             Some(Fact::Prompted { task: task.clone(), by_human: true })
         );
-        let ours = Fact::of(&frame("UserPromptSubmit.json"), true);
+        let ours = Fact::of(&hook("UserPromptSubmit.json"), true);
         assert_eq!(ours, Some(Fact::Prompted { task, by_human: false }));
         let synthetic = fact("UserPromptSubmit.task-notification.json");
         assert_eq!(synthetic, Some(Fact::Prompted { task: None, by_human: false }));
@@ -185,7 +177,7 @@ mod tests {
     #[test]
     fn two_asks_have_two_subjects_and_the_same_ask_has_one() {
         let subject = |name: &str, input: &str| {
-            let mut frame = frame(name);
+            let mut frame = hook(name);
             frame.payload["tool_input"]["command"] = input.into();
             match Fact::of(&frame, false) {
                 Some(Fact::Dialog { subject, .. }) => subject,

@@ -144,12 +144,11 @@ fn background_tasks(payload: &Value) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use ccmux_policy::UnixMs;
     use ccmux_wire::id::BatchId;
 
     use super::*;
+    use crate::control::recorded::hook;
     use crate::turns::TurnsSettings;
     use crate::workers::on_the_way::TextOnTheWay;
 
@@ -159,16 +158,9 @@ mod tests {
         HookFront { turns, on_the_way: OnTheWay::default(), doubles: Doubles::default() }
     }
 
-    fn fixture(name: &str) -> HookFrame {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks").join(name);
-        let payload: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let event = payload["hook_event_name"].as_str().unwrap().to_owned();
-        HookFrame { event, token: None, claude_pid: None, marks: Default::default(), spot: None, payload }
-    }
-
     fn fact(name: &str) -> Option<SessionFact> {
         let folder = tempfile::tempdir().unwrap();
-        match front(folder.path()).event_of(&fixture(name), Origin::Own)? {
+        match front(folder.path()).event_of(&hook(name), Origin::Own)? {
             Event::Session { fact, .. } => Some(fact),
             other => panic!("{other:?}"),
         }
@@ -204,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn a_usage_limit_has_the_end_that_its_text_tells() {
         let folder = tempfile::tempdir().unwrap();
-        let mut frame = fixture("StopFailure.json");
+        let mut frame = hook("StopFailure.json");
         frame.payload["error"] = "rate_limit".into();
         let seconds = unix_ms().0 / 1000 + 600;
         frame.payload["last_assistant_message"] = format!("Claude AI usage limit reached|{seconds}").into();
@@ -219,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn a_login_is_told_by_its_notification() {
         let folder = tempfile::tempdir().unwrap();
-        let mut frame = fixture("Notification.idle_prompt.json");
+        let mut frame = hook("Notification.idle_prompt.json");
         frame.payload["notification_type"] = "auth_success".into();
         let event = front(folder.path()).event_of(&frame, Origin::Own);
         assert!(matches!(event, Some(Event::Session { fact: SessionFact::LoggedIn, .. })), "{event:?}");
@@ -228,7 +220,7 @@ mod tests {
     #[tokio::test]
     async fn a_tools_name_is_short_and_harmless() {
         let folder = tempfile::tempdir().unwrap();
-        let mut frame = fixture("PermissionRequest.Bash.json");
+        let mut frame = hook("PermissionRequest.Bash.json");
         frame.payload["tool_name"] = format!("mcp\u{1b}[2J\n{}", "x".repeat(1000)).into();
         match front(folder.path()).event_of(&frame, Origin::Own) {
             Some(Event::Session { fact: SessionFact::DialogOpened { tool }, .. }) => {
@@ -242,7 +234,7 @@ mod tests {
     #[tokio::test]
     async fn a_prompt_id_of_another_form_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let mut frame = fixture("Stop.background.json");
+        let mut frame = hook("Stop.background.json");
         for id in ["", "\u{1b}[2J", "a b", &"x".repeat(65)] {
             frame.payload["prompt_id"] = id.into();
             match front(folder.path()).event_of(&frame, Origin::Foreign) {
@@ -271,7 +263,7 @@ mod tests {
     async fn a_prompt_that_is_the_batch_names_it_and_only_for_our_own_session() {
         let folder = tempfile::tempdir().unwrap();
         let front = front(folder.path());
-        let mut frame = fixture("UserPromptSubmit.json");
+        let mut frame = hook("UserPromptSubmit.json");
         frame.payload["prompt"] = "[10:00 a] hello".into();
         let text = TextOnTheWay { batch: BatchId(5), text: "[10:00 a] hello".into(), pid: 1 };
         front.on_the_way.add(text);

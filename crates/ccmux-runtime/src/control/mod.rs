@@ -30,6 +30,8 @@ mod opencode;
 pub mod permission;
 pub mod principal;
 pub mod questions;
+#[cfg(test)]
+pub mod recorded;
 pub mod reload;
 pub mod requests;
 pub mod server;

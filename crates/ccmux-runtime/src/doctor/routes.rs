@@ -8,8 +8,9 @@ use super::finding::Finding;
 use super::patient::Patient;
 use crate::notify::desktop;
 use crate::notify::sound::Sound;
-use crate::settings::attention::{RouteSettings, WebhookSettings};
 use crate::settings::expand;
+use crate::settings::routes::RouteSettings;
+use crate::settings::services::Secret;
 
 pub(super) fn routes(patient: &Patient) -> Vec<Finding> {
     let check = "routes";
@@ -59,19 +60,18 @@ fn lack_of(route: &RouteSettings, environment: &BTreeMap<String, String>, home: 
             let program = expand(argv.first()?, home).display().to_string();
             (!is_there(&program)).then(|| format!("there is no program {program}"))
         }
-        RouteSettings::Webhook(hook) => secret_that_lacks(hook, environment, home),
-        _ => None,
+        _ => secret_that_lacks(&route.secrets(), environment, home),
     }
 }
 
 fn secret_that_lacks(
-    hook: &WebhookSettings,
+    secrets: &[Secret],
     environment: &BTreeMap<String, String>,
     home: &Path,
 ) -> Option<String> {
-    let files = [&hook.url_file, &hook.token_file].into_iter().flatten();
+    let files = secrets.iter().filter_map(|secret| secret.file.as_deref());
     let mut files = files.map(|file| expand(file, home)).filter(|file| !file.is_file());
-    let variables = [&hook.url_env, &hook.token_env].into_iter().flatten();
+    let variables = secrets.iter().filter_map(|secret| secret.variable.as_deref());
     let mut variables = variables.filter(|name| !environment.contains_key(*name));
     match (files.next(), variables.next()) {
         (Some(file), _) => Some(format!("there is no file {}", file.display())),
@@ -91,34 +91,40 @@ fn is_program(program: &str, environment: &BTreeMap<String, String>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::attention::SoundSettings;
+    use crate::settings::routes::{SoundSettings, WebhookSettings};
+    use crate::settings::services::{NtfySettings, RobotSettings};
 
     #[test]
     fn what_a_route_lacks_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().display().to_string();
-        let environment = BTreeMap::from([("PATH", &path), ("XDG_RUNTIME_DIR", &path)])
+        let mut environment = BTreeMap::from([("PATH", &path), ("XDG_RUNTIME_DIR", &path)])
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect::<BTreeMap<_, _>>();
-        let lack = |route: &RouteSettings| lack_of(route, &environment, dir.path());
         let voice = RouteSettings::Sound(SoundSettings::default());
         let hook = WebhookSettings { url_file: Some("~/url".into()), ..WebhookSettings::default() };
         let hook = RouteSettings::Webhook(hook);
+        let ntfy = NtfySettings { reply_topic_file: Some("~/topic".into()), ..NtfySettings::default() };
+        let robot = RobotSettings { secret_env: Some("ROBOT_SECRET".into()), ..RobotSettings::default() };
         let command = RouteSettings::Command { argv: vec!["tell-me".into()] };
         let all = [
             (RouteSettings::Desktop {}, "DBUS_SESSION_BUS_ADDRESS"),
             (voice, "spd-say"),
             (hook, "/url"),
+            (RouteSettings::Ntfy(ntfy), "/topic"),
+            (RouteSettings::Lark(robot.clone()), "ROBOT_SECRET"),
+            (RouteSettings::DingTalk(robot), "ROBOT_SECRET"),
             (command, "tell-me"),
         ];
         for (route, word) in &all {
-            let lacks = lack(route).unwrap();
+            let lacks = lack_of(route, &environment, dir.path()).unwrap();
             assert!(lacks.contains(word), "{lacks}");
         }
-        for file in ["bus", "espeak-ng", "url", "tell-me"] {
+        for file in ["bus", "espeak-ng", "url", "topic", "tell-me"] {
             std::fs::write(dir.path().join(file), "").unwrap();
         }
-        assert!(all.iter().all(|(route, _)| lack(route).is_none()));
+        environment.insert("ROBOT_SECRET".into(), "SEC".into());
+        assert!(all.iter().all(|(route, _)| lack_of(route, &environment, dir.path()).is_none()));
     }
 }

@@ -59,6 +59,29 @@ pub struct Ways {
     pub focus: Focus,
 }
 
+#[cfg(test)]
+impl Ways {
+    /// Real ones, in the directory of a test that does not wait long for readers.
+    pub fn in_folder(dir: &Path, shutdown: tokio_util::sync::CancellationToken) -> Self {
+        use std::time::Duration;
+
+        use tokio::sync::{mpsc, watch};
+
+        use crate::inbox::{InboxSettings, Texts};
+        use crate::outlet::OutletSettings;
+
+        let settings = InboxSettings::default();
+        let opened = Inbox::open(&dir.join("inbox.db"), settings, Texts::plain(), mpsc::channel(8).0);
+        let patience = OutletSettings {
+            wait: Duration::from_millis(200),
+            linger: Duration::from_millis(50),
+            finish: Duration::from_secs(1),
+        };
+        let outlets = Outlets::new(dir.to_owned(), patience, watch::channel(Vec::new()).1, shutdown);
+        Self { outlets, inbox: opened.unwrap().inbox, focus: Focus::default() }
+    }
+}
+
 /// Why a notice did not go that way. No text of it, and no secret, is in here.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use super::program::{ProgramError, run};
 use super::route::RouteError;
-use crate::settings::attention::SoundSettings;
 use crate::settings::expand;
+use crate::settings::routes::SoundSettings;
 
 /// What speaks, by platform; the first one that works.
 const SPEAKERS: [&[&str]; 3] = [&["spd-say", "--wait", "--"], &["espeak-ng", "--"], &["say", "--"]];

@@ -6,15 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tempfile::TempDir;
-use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::desktop::focus::Focus;
 use super::*;
-use crate::inbox::{Inbox, InboxSettings, Selection, Texts};
-use crate::outlet::{OutletSettings, Outlets};
+use crate::inbox::{Inbox, Selection};
 use crate::settings::RouteSettings;
-use crate::settings::attention::WebhookSettings;
+use crate::settings::routes::WebhookSettings;
 
 struct Room {
     dir: TempDir,
@@ -24,19 +21,9 @@ struct Room {
 
 fn room(routes: &[(&str, RouteSettings)]) -> Room {
     let dir = TempDir::new().unwrap();
-    let texts = Texts::plain();
-    let inbox =
-        Inbox::open(&dir.path().join("inbox.db"), InboxSettings::default(), texts, mpsc::channel(8).0);
-    let inbox = inbox.unwrap().inbox;
-    let patience = OutletSettings {
-        wait: Duration::from_millis(200),
-        linger: Duration::from_millis(50),
-        finish: Duration::from_secs(1),
-    };
-    let channels = watch::channel(Vec::new()).1;
-    let outlets = Outlets::new(dir.path().to_owned(), patience, channels, CancellationToken::new());
+    let ways = Ways::in_folder(dir.path(), CancellationToken::new());
     let routes = routes.iter().map(|(name, route)| ((*name).to_owned(), route.clone())).collect();
-    let ways = Ways { outlets, inbox: inbox.clone(), focus: Focus::default() };
+    let inbox = ways.inbox.clone();
     Room { notifier: Notifier::new(Route::all(&routes, Path::new("/")), ways), inbox, dir }
 }
 

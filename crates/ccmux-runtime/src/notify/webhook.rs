@@ -8,7 +8,7 @@ use super::post::{Answer, Order, PostError};
 use super::secret::Secrets;
 use super::services::{Service, discord, slack, teams, telegram};
 use super::template::{Escape, fill};
-use crate::settings::attention::WebhookSettings;
+use crate::settings::routes::WebhookSettings;
 use crate::settings::services::WebhookService;
 
 /// Where, and in which form.

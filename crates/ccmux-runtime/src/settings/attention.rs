@@ -1,23 +1,18 @@
-//! `[attention]`, `[attention.KIND]` and `[routes.NAME]`: whom to tell what, when, and how.
+//! `[attention]` and `[attention.KIND]`: whom to tell what, and when.
 //!
 //! ```toml
-//! [routes.phone]
-//! type = "webhook"
-//! url_file = "~/.config/ccmux/phone-url"
-//!
 //! [attention]
 //! routes = ["phone"]
 //! ```
 //!
-//! Secrets stand in files and variables that are named here, so that nobody finds them in a settings file that is shown
-//! around. Times are seconds.
+//! Times are seconds. What a route is, `[routes.NAME]` says: here only its name is known.
 
 use std::collections::BTreeMap;
 
 use ccmux_policy::attention::{Kind, QuietHours, Rule, Rules, Step};
 use serde::{Deserialize, Serialize};
 
-use super::services::{GotifySettings, NtfySettings, RobotSettings, Secret, WebhookService};
+use super::routes::RouteSettings;
 use super::{SettingsError, millis};
 
 /// `[attention]`
@@ -195,199 +190,6 @@ fn quiet_hours(text: &str) -> Result<Option<QuietHours>, &'static str> {
     Ok(Some(QuietHours { from: minute(from).ok_or(FORM)?, to: minute(to).ok_or(FORM)? }))
 }
 
-/// `[routes.NAME]`: how a notice reaches a person.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum RouteSettings {
-    /// A program that gets the notice as one JSON line on stdin.
-    Command {
-        /// The program and its arguments; no shell reads them.
-        argv: Vec<String>,
-    },
-    /// An HTTP POST.
-    Webhook(WebhookSettings),
-    /// A bubble on the desktop.
-    Desktop {},
-    /// Spoken, or a file that is played.
-    Sound(SoundSettings),
-    /// A robot in a group of DingTalk.
-    #[serde(rename = "dingtalk")]
-    DingTalk(RobotSettings),
-    /// A bot in a group of Lark, which is Feishu elsewhere.
-    #[serde(alias = "feishu")]
-    Lark(RobotSettings),
-    /// A server of Gotify.
-    Gotify(GotifySettings),
-    /// A topic of ntfy.
-    Ntfy(NtfySettings),
-    /// A message in an `out.` FIFO.
-    Channel {
-        /// NAME of `out.NAME`.
-        channel: String,
-    },
-    /// A message to Claude itself, in the inbox.
-    Claude {
-        /// The channel it is shown under.
-        #[serde(default = "attention_channel")]
-        channel: String,
-    },
-}
-
-fn attention_channel() -> String {
-    "attention".to_owned()
-}
-
-/// What is heard.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SoundSettings {
-    /// Played in place of a spoken word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// The same for some kinds.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub files: BTreeMap<String, String>,
-    /// What is spoken, for some kinds.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub texts: BTreeMap<String, String>,
-}
-
-impl SoundSettings {
-    fn check(&self) -> Result<(), (&'static str, String)> {
-        let kinds = [("files", &self.files), ("texts", &self.texts)];
-        for (key, kind) in kinds.into_iter().flat_map(|(key, map)| map.keys().map(move |kind| (key, kind))) {
-            if Kind::from_word(kind).is_none() {
-                return Err((key, format!("there is no kind {kind:?}")));
-            }
-        }
-        let mut files = self
-            .file
-            .iter()
-            .map(|file| ("file", file))
-            .chain(self.files.values().map(|file| ("files", file)));
-        match files.find(|(_, file)| !file.starts_with(['/', '~'])) {
-            Some((key, _)) => Err((key, "give a path from / or ~".to_owned())),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Where a webhook is, and what it takes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct WebhookSettings {
-    /// The URL, where it is no secret.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// A file that holds it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url_file: Option<String>,
-    /// A variable of the daemon that holds it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url_env: Option<String>,
-    /// A file that holds a token, sent as `Authorization: Bearer`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_file: Option<String>,
-    /// A variable of the daemon that holds it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_env: Option<String>,
-    /// What is sent, with {title}, {body}, {kind}, {session}, {ts}; absent: the notice as JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<String>,
-    /// A service whose form is known; in place of a template.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<WebhookService>,
-    /// The chat that Telegram's bot writes to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chat: Option<String>,
-    /// The content's type; values are escaped for JSON unless it says otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<String>,
-}
-
-impl WebhookSettings {
-    /// Where the URL stands.
-    pub fn url(&self) -> Secret {
-        Secret::open("url", &self.url, &self.url_file, &self.url_env)
-    }
-
-    /// Where the token stands.
-    pub fn token(&self) -> Secret {
-        Secret::hidden("token", &self.token_file, &self.token_env)
-    }
-
-    fn check(&self, name: &str) -> Result<(), SettingsError> {
-        let bad = |key: &str, why: &str| {
-            Err(SettingsError::Value { key: format!("routes.{name}.{key}"), why: why.to_owned() })
-        };
-        let urls = [&self.url, &self.url_file, &self.url_env].into_iter().flatten().count();
-        match (urls, self.token_file.is_some() && self.token_env.is_some(), self.service) {
-            (1, false, None) if self.chat.is_some() => bad("chat", "only service = \"telegram\" has one"),
-            (1, false, None) => self.url().can_be_posted_to(name),
-            (1, true, _) => bad("token_file", "give token_file or token_env, not both"),
-            (1, false, Some(service)) => self.check_service(service).or_else(|(key, why)| bad(key, why)),
-            _ => bad("url", "give one of url, url_file, url_env"),
-        }
-    }
-
-    fn check_service(&self, service: WebhookService) -> Result<(), (&'static str, &'static str)> {
-        if self.url.is_some() {
-            return Err(("url", "whoever has it can post: use url_file or url_env"));
-        }
-        if self.template.is_some() || self.content_type.is_some() || self.token().is_given() {
-            return Err(("service", "it has its own form: leave out template, content_type and the token"));
-        }
-        match (service, &self.chat) {
-            (WebhookService::Telegram, None) => Err(("chat", "give the chat's id")),
-            (WebhookService::Telegram, Some(_)) | (_, None) => Ok(()),
-            (_, Some(_)) => Err(("chat", "only service = \"telegram\" has one")),
-        }
-    }
-}
-
-impl RouteSettings {
-    fn check(&self, name: &str) -> Result<(), SettingsError> {
-        let bad = |key: &str, why: &str| {
-            Err(SettingsError::Value { key: format!("routes.{name}.{key}"), why: why.to_owned() })
-        };
-        match self {
-            Self::Command { argv } if argv.first().is_none_or(|program| program.trim().is_empty()) => {
-                bad("argv", "give a program")
-            }
-            Self::Webhook(hook) => hook.check(name),
-            Self::DingTalk(robot) | Self::Lark(robot) => robot.check(name),
-            Self::Gotify(gotify) => gotify.check(name),
-            Self::Ntfy(ntfy) => ntfy.check(name),
-            Self::Channel { channel } | Self::Claude { channel } => {
-                match channel.parse::<ccmux_wire::channel::ChannelName>() {
-                    Ok(_) => Ok(()),
-                    Err(error) => bad("channel", &error.to_string()),
-                }
-            }
-            Self::Sound(sound) => sound.check().or_else(|(key, why)| bad(key, &why)),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// How config/ccmux.toml shows routes: they have no defaults.
-pub const ROUTES_IN_THE_FILE: &str = r#"
-# How notices reach people: docs/NOTIFICATIONS.md has an example of each type. There is no route by default.
-# [routes.NAME]
-# type = "command"     argv = ["/usr/bin/logger"]: gets the notice as one JSON line on stdin
-# type = "webhook"     url, url_file or url_env; token_file or token_env; template; content_type
-#                      or service = "slack", "teams", "discord", "telegram" (with chat = "ID") in place of a template
-# type = "dingtalk"    url_file or url_env; secret_file or secret_env
-# type = "lark"        the same; "feishu" is another word for it
-# type = "gotify"      url, url_file or url_env; token_file or token_env
-# type = "ntfy"        url, topic (each also _file, _env); token_file or token_env, or user and password_file or _env;
-#                      reply_topic_file or reply_topic_env: buttons that answer a permission
-# type = "desktop"     a bubble; a click on it shows the session
-# type = "sound"       speaks (spd-say, espeak-ng, say), or plays file; texts and files: for some kinds
-# type = "channel"     channel = "phone": a message in out.phone
-# type = "claude"      a message to Claude, on the channel "attention"
-"#;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,73 +221,18 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_with_its_remedy() {
-        type Spoil = fn(&mut AttentionSettings, &mut BTreeMap<String, RouteSettings>);
-        let cases: [(&str, Spoil); 17] = [
-            ("attention.sessions", |a, _| a.sessions = "mine".into()),
-            ("attention.quiet_hours", |a, _| a.quiet_hours = "22-7".into()),
-            ("attention.stuck.after", |a, _| a.stuck.after = -1.0),
-            ("[routes.phone]", |a, _| a.reply.routes = vec!["phone".into()]),
-            ("routes.x.argv", |_, r| drop(r.insert("x".into(), RouteSettings::Command { argv: vec![] }))),
-            ("routes.x.url", |_, r| {
-                drop(r.insert("x".into(), RouteSettings::Webhook(WebhookSettings::default())))
-            }),
-            ("routes.x.url", |_, r| {
-                drop(r.insert("x".into(), RouteSettings::DingTalk(RobotSettings::default())))
-            }),
-            ("routes.x.url", |_, r| {
-                let hook =
-                    |url: &str| WebhookSettings { url: Some(url.into()), ..WebhookSettings::default() };
-                let slack =
-                    WebhookSettings { service: Some(WebhookService::Slack), ..hook("https://x.example") };
-                drop(r.insert("x".into(), RouteSettings::Webhook(slack)));
-            }),
-            ("routes.x.argv", |_, r| {
-                drop(r.insert("x".into(), RouteSettings::Command { argv: vec![String::new()] }));
-            }),
-            ("routes.x.url", |_, r| {
-                let hook = WebhookSettings { url: Some("http://x.example".into()), ..Default::default() };
-                drop(r.insert("x".into(), RouteSettings::Webhook(hook)));
-            }),
-            ("routes.x.url", |_, r| {
-                let [url, topic] = ["http://x.example", "t"].map(|text| Some(text.to_owned()));
-                let ntfy = NtfySettings { url, topic, ..NtfySettings::default() };
-                drop(r.insert("x".into(), RouteSettings::Ntfy(ntfy)));
-            }),
-            ("routes.x.chat", |_, r| {
-                let telegram = WebhookSettings {
-                    service: Some(WebhookService::Telegram),
-                    url_file: Some("f".into()),
-                    ..WebhookSettings::default()
-                };
-                drop(r.insert("x".into(), RouteSettings::Webhook(telegram)));
-            }),
-            ("routes.x.token", |_, r| {
-                let gotify =
-                    GotifySettings { url: Some("https://x.example".into()), ..GotifySettings::default() };
-                drop(r.insert("x".into(), RouteSettings::Gotify(gotify)));
-            }),
-            ("routes.x.password", |_, r| {
-                let [url, topic, user] = ["https://x.example", "t", "u"].map(|text| Some(text.to_owned()));
-                let ntfy = NtfySettings { url, topic, user, ..NtfySettings::default() };
-                drop(r.insert("x".into(), RouteSettings::Ntfy(ntfy)));
-            }),
-            ("routes.x.texts", |_, r| {
-                let texts = BTreeMap::from([("replies".to_owned(), "done".to_owned())]);
-                let sound = SoundSettings { texts, ..SoundSettings::default() };
-                drop(r.insert("x".into(), RouteSettings::Sound(sound)));
-            }),
-            ("routes.x.file", |_, r| {
-                let sound = SoundSettings { file: Some("-x".into()), ..SoundSettings::default() };
-                drop(r.insert("x".into(), RouteSettings::Sound(sound)));
-            }),
-            ("routes.x.channel", |_, r| {
-                drop(r.insert("x".into(), RouteSettings::Channel { channel: "a/b".into() }));
-            }),
+        type Spoil = fn(&mut AttentionSettings);
+        let cases: [(&str, Spoil); 4] = [
+            ("attention.sessions", |a| a.sessions = "mine".into()),
+            ("attention.quiet_hours", |a| a.quiet_hours = "22-7".into()),
+            ("attention.stuck.after", |a| a.stuck.after = -1.0),
+            ("[routes.phone]", |a| a.reply.routes = vec!["phone".into()]),
         ];
+        let routes = BTreeMap::new();
         for (key, spoil) in cases {
-            let (mut settings, mut routes) = (AttentionSettings::default(), BTreeMap::new());
+            let mut settings = AttentionSettings::default();
             settings.check(&routes).unwrap();
-            spoil(&mut settings, &mut routes);
+            spoil(&mut settings);
             let error = settings.check(&routes).unwrap_err().to_string();
             assert!(error.contains(key), "{key}: {error}");
         }

@@ -291,7 +291,7 @@ pub fn default_file() -> String {
         push_key(&mut text, key, name, &value_at(&defaults, key.path));
     }
     push_channel(&mut text);
-    text.push_str(super::attention::ROUTES_IN_THE_FILE);
+    text.push_str(super::routes::ROUTES_IN_THE_FILE);
     text.push_str(super::opencode::IN_THE_FILE);
     text
 }

@@ -3,10 +3,11 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`opencode`] | `[opencode.NAME]`: servers of OpenCode that are followed |
-//! | [`attention`] | `[attention]`, `[attention.KIND]`, `[routes.NAME]`: whom to tell what, and how |
+//! | [`attention`] | `[attention]`, `[attention.KIND]`: whom to tell what, and when |
 //! | [`channels`] | `[channels.NAME]`: what is particular about a channel |
 //! | [`keys`] | every key with its variable and its meaning: the one list of them |
 //! | [`permission`] | `[permission]`: answers from afar |
+//! | [`routes`] | `[routes.NAME]`: the ways to a person |
 //! | [`services`] | `[routes.NAME]` of services with a form of their own |
 //! | [`tcp`] | `[tcp]`: where older senders reach the daemon |
 //! | [`mod@load`] | reads and layers the sources, names what is wrong |
@@ -20,6 +21,7 @@ pub mod keys;
 pub mod load;
 pub mod opencode;
 pub mod permission;
+pub mod routes;
 pub mod services;
 pub mod tcp;
 
@@ -37,11 +39,12 @@ use crate::inbox::{Channels, InboxSettings, Retention};
 use crate::outlet::{OutletPolicy, OutletSettings};
 use crate::turns::store::Keep;
 
-pub use attention::{AttentionSettings, RouteSettings};
+pub use attention::AttentionSettings;
 pub use channels::ChannelSettings;
 pub use load::{Loaded, SettingsError, load};
 use opencode::OpencodeServer;
 pub use permission::PermissionSettings;
+pub use routes::RouteSettings;
 pub use tcp::TcpSettings;
 
 /// An outgoing message that was begun is finished within that time, or torn.

@@ -67,23 +67,23 @@ impl Secret {
         [&self.plain, &self.file, &self.variable].into_iter().flatten().count()
     }
 
-    fn at_most_one(&self, route: &str) -> Result<(), SettingsError> {
+    pub(super) fn at_most_one(&self, route: &str) -> Result<(), SettingsError> {
         let key = self.key;
         match self.count() {
             0 | 1 => Ok(()),
-            _ => bad(route, key, &format!("give one of {key}, {key}_file, {key}_env")),
+            _ => bad(route, key, &format!("give {key}_file or {key}_env, not both")),
         }
     }
 
     /// A URL that stands here is looked at at once; others are when they are used.
-    pub(super) fn can_be_posted_to(&self, route: &str) -> Result<(), SettingsError> {
+    fn can_be_posted_to(&self, route: &str) -> Result<(), SettingsError> {
         match self.plain.as_deref().filter(|_| self.key == "url").map(checked) {
             Some(Err(error)) => bad(route, self.key, &error.to_string()),
             _ => Ok(()),
         }
     }
 
-    fn one(&self, route: &str, may_be_plain: bool) -> Result<(), SettingsError> {
+    pub(super) fn one(&self, route: &str, may_be_plain: bool) -> Result<(), SettingsError> {
         let key = self.key;
         let plain = if may_be_plain { format!("{key}, ") } else { String::new() };
         match self.count() {
@@ -93,7 +93,8 @@ impl Secret {
     }
 }
 
-fn bad(route: &str, key: &str, why: &str) -> Result<(), SettingsError> {
+/// The route's key, and what is wrong with it.
+pub(super) fn bad(route: &str, key: &str, why: &str) -> Result<(), SettingsError> {
     Err(SettingsError::Value { key: format!("routes.{route}.{key}"), why: why.to_owned() })
 }
 
