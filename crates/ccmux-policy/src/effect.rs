@@ -1,4 +1,6 @@
 //! Orders to the runtime, in one closed list.
+//!
+//! Messages are named by their numbers; whoever carries an order out has the texts.
 
 use ccmux_wire::id::{BatchId, MessageId, PromptId, SessionId};
 use ccmux_wire::receipt::Proof;

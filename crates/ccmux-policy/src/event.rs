@@ -1,4 +1,6 @@
 //! Past facts: everything that can wake the policy, in one closed list.
+//!
+//! No text of a message, a turn or a screen is in them: ids, sizes, channels, classes, and the words of reasons.
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::{BatchId, MessageId, PromptId, Seq, SessionId};

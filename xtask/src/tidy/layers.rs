@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ccmux-hook", &["ccmux-wire"]),
     ("ccmux-demo", &[]),
     ("ccmux-tests", &["ccmux-wire"]),
-    ("xtask", &["ccmux-policy", "ccmux-tests", "ccmux-wire"]),
+    ("xtask", &["ccmux-policy", "ccmux-tests"]),
 ];
 
 /// What a crate must not reach by any path, tests aside.

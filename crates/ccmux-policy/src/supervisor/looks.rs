@@ -1,4 +1,6 @@
 //! Looks: when one is due, what it showed, what makes it outdated.
+//!
+//! How a screen is read is not known here: it comes as a class.
 
 use ccmux_wire::id::BatchId;
 

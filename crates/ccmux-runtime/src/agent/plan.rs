@@ -1,4 +1,6 @@
 //! How the agent is started: its command line, environment and directories, worked out from the settings once.
+//!
+//! It starts nothing, and knows no pane and no process.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

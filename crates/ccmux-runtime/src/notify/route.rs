@@ -1,4 +1,6 @@
 //! The closed list of ways to a person.
+//!
+//! Which of them a notice takes, in which order, and how often it is tried is not known here.
 
 use std::collections::BTreeMap;
 use std::path::Path;

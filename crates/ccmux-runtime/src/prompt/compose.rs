@@ -1,4 +1,10 @@
 //! Messages, put together into one prompt.
+//!
+//! ```text
+//! phone, 14:02, "is it green?"  ─►  [14:02 phone] is it green?
+//! ```
+//!
+//! It does not know what types the prompt, nor that it is a batch: bodies come in, one text goes out.
 
 use ccmux_policy::UnixMs;
 

@@ -1,4 +1,6 @@
 //! Whether a prompt that Claude reports is the one that was injected, under all that Claude does to a text.
+//!
+//! It does not know who reports: hooks and the transcript are compared alike.
 
 use unicode_normalization::UnicodeNormalization;
 

@@ -1,4 +1,6 @@
 //! Every key with its variable and its meaning: config/ccmux.toml is written from this list.
+//!
+//! Defaults are not known here: they stand in [`Settings`], and a test holds the two against each other.
 
 use serde_json::Value;
 

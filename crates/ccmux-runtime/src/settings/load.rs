@@ -1,4 +1,6 @@
 //! Reads and layers the sources of settings, and names what is wrong in them.
+//!
+//! What a value may be is not known here, but for its type: [`Settings::check`] says the rest.
 
 #[cfg(test)]
 mod tests;

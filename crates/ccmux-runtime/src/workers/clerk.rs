@@ -1,4 +1,6 @@
 //! Writes down what the policy decides about messages, in order, and records a batch before it is typed.
+//!
+//! It types nothing, and does not know why something is to be written down.
 
 use std::sync::Arc;
 

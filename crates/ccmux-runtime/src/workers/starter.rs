@@ -1,4 +1,6 @@
 //! Starts the agent, adopts one that runs, and reports what becomes of its process.
+//!
+//! It does not know when to start one: pauses and restarts are the policy's.
 
 use std::path::PathBuf;
 use std::sync::Arc;

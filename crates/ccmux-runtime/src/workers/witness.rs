@@ -1,4 +1,6 @@
 //! Searches the transcript for a batch: the second witness of a delivery.
+//!
+//! It judges nothing: what follows from found, absent or unreadable is for the policy to decide.
 
 use ccmux_policy::event::Found;
 use ccmux_policy::{Effect, Event};
