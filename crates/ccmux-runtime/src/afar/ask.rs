@@ -50,6 +50,8 @@ pub struct Ask {
     pub text: String,
     /// What it may be answered by.
     pub shape: Shape,
+    /// A sub-agent asks.
+    pub of_sub_agent: bool,
     /// How its call is found in the transcript, if that is named.
     pub call: Option<Asked>,
     /// The questions, and their input as it came; none for a permission.
@@ -75,10 +77,11 @@ impl Ask {
         let tool = one_line(name, TOOL_CHARS);
         let subject = subject_of(&frame.payload);
         let call = Asked::of(&frame.payload);
+        let of_sub_agent = frame.payload.get("agent_id").is_some_and(Value::is_string);
         if name != QUESTION_TOOL {
             let text = cut(&format!("Claude asks for permission: {tool}\n{}", values(&input)), TEXT_CHARS);
             let (shape, questions, input) = (Shape::Permission, Vec::new(), Map::new());
-            return Some(Self { session, subject, tool, text, shape, call, questions, input });
+            return Some(Self { session, subject, tool, text, shape, of_sub_agent, call, questions, input });
         }
         let questions = questions(&input)?;
         let shapes = questions
@@ -86,7 +89,7 @@ impl Ask {
             .map(|asked| QuestionShape { choices: asked.labels.len(), several: asked.several });
         let shape = Shape::Questions(shapes.collect());
         let text = cut(&question_text(&input, &questions), TEXT_CHARS);
-        Some(Self { session, subject, tool, text, shape, call, questions, input })
+        Some(Self { session, subject, tool, text, shape, of_sub_agent, call, questions, input })
     }
 
     /// Permission or question, in a word.

@@ -267,6 +267,9 @@ impl Answers {
             return None;
         }
         let code = issue(&mut state.policy, &ask, now)?;
+        if ask.of_sub_agent {
+            state.policy.asked_by_sub_agent(&code);
+        }
         let (outcome, waits) = watch::channel(Outcome::Waits);
         let ask = Arc::new(ask);
         tracing::info!(event = "permission.asked", session = %ask.session, tool = %ask.tool, kind = ask.kind());

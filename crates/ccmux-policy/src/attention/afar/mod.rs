@@ -189,6 +189,8 @@ struct Ask {
     standing: Standing,
     /// Another one of the session was open at the same time.
     beside: bool,
+    /// A sub-agent asks: it may run in the background, and then shows no dialog while a hook waits.
+    of_sub_agent: bool,
     /// What was passed on to Claude, until it is proved.
     passed_on: Option<Word>,
 }
@@ -211,6 +213,7 @@ impl Afar {
             shape: Shape::Permission,
             standing: Standing::Closed { end: End::Left, at: at.unwrap_or(now.wall) },
             beside: false,
+            of_sub_agent: false,
             passed_on: None,
         };
         let asks = known.into_iter().map(|(code, at)| (code, closed(at))).collect();
@@ -252,8 +255,18 @@ impl Afar {
         let until = now.mono + self.rules.wait_ms;
         let standing = Standing::Open { since: now.mono, until, shown };
         let beside = self.stand_beside(&session);
-        self.asks.insert(code, Ask { session, subject, shape, standing, beside, passed_on: None });
+        self.asks.insert(
+            code,
+            Ask { session, subject, shape, standing, beside, of_sub_agent: false, passed_on: None },
+        );
         true
+    }
+
+    /// A sub-agent asks that: it outlasts the turn that began it, and other dialogs.
+    pub fn asked_by_sub_agent(&mut self, code: &Code) {
+        if let Some(ask) = self.asks.get_mut(code) {
+            ask.of_sub_agent = true;
+        }
     }
 
     fn stand_beside(&mut self, session: &SessionId) -> bool {
@@ -271,11 +284,13 @@ impl Afar {
         self.asks.get(code).is_none_or(|ask| !ask.beside)
     }
 
-    /// Whether only the transcript tells what becomes of it: another dialog was open, and it is open, or its answer was
-    /// passed on.
+    /// Whether the transcript tells what becomes of it: another dialog was open, or a sub-agent asks; and it is open, or its
+    /// answer was passed on.
     pub fn wants_proof(&self, code: &Code) -> bool {
         let is_open = |ask: &Ask| matches!(ask.standing, Standing::Open { .. });
-        self.asks.get(code).is_some_and(|ask| ask.beside && (is_open(ask) || ask.passed_on.is_some()))
+        self.asks
+            .get(code)
+            .is_some_and(|ask| (ask.beside || ask.of_sub_agent) && (is_open(ask) || ask.passed_on.is_some()))
     }
 
     /// The transcript has what became of the call that it is about. `None`: that proves nothing.
@@ -365,12 +380,12 @@ impl Afar {
         }
     }
 
-    /// The turn is over. What a sub-agent asks may outlast it, and shows in the state file. Returns what was closed.
+    /// The turn is over. What a sub-agent asks may outlast it. Returns what was closed.
     pub fn turn_over(&mut self, session: &SessionId, now: Now) -> Vec<Code> {
         if matches!(self.file, FileState::Waiting(_)) {
             return Vec::new();
         }
-        self.close(End::AtTerminal, now, |ask, _| ask.session == *session)
+        self.close(End::AtTerminal, now, |ask, _| ask.session == *session && !ask.of_sub_agent)
     }
 
     /// The agent is gone. Returns what was closed.
@@ -416,7 +431,10 @@ impl Afar {
         let mut ends: Vec<(Code, End)> = closed.drain(..).map(|code| (code, End::Expired)).collect();
         if self.gone_at.is_some_and(|at| now.mono >= at) {
             self.gone_at = None;
-            let shown = |ask: &Ask, _| matches!(ask.standing, Standing::Open { shown: true, .. });
+            // The dialog may have been another one's, if a sub-agent asked beside it.
+            let is_its_own = |ask: &Ask| !(ask.beside && ask.of_sub_agent);
+            let shown =
+                |ask: &Ask, _| is_its_own(ask) && matches!(ask.standing, Standing::Open { shown: true, .. });
             ends.extend(
                 self.close(End::AtTerminal, now, shown).into_iter().map(|code| (code, End::AtTerminal)),
             );

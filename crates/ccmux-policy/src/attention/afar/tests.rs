@@ -256,3 +256,28 @@ fn a_proof_that_nobody_waits_for_is_none() {
     assert_eq!(afar.settled(&code("bbbbb"), Settled::Rejected, at(3)), None);
     assert_eq!(afar.settled(&code("zzzzz"), Settled::Granted, at(3)), None);
 }
+
+/// Claude Code 2.1.332 shows no dialog of a background sub-agent while a hook waits, and the turn that began it ends.
+#[test]
+fn what_a_sub_agent_asks_outlasts_the_turn_and_the_dialog_of_another() {
+    let mut afar = afar();
+    open(&mut afar, "bbbbb", 0);
+    afar.asked_by_sub_agent(&code("bbbbb"));
+    assert!(afar.wants_proof(&code("bbbbb")));
+    assert_eq!(afar.turn_over(&session(), at(1)), []);
+    open(&mut afar, "ccccc", 2);
+    afar.file_says(FileState::Waiting("permission prompt".into()), at(3));
+    afar.file_says(FileState::Busy, at(4));
+    assert_eq!(afar.deadline(at(400)), [(code("ccccc"), End::AtTerminal)]);
+    assert_eq!(afar.settled(&code("bbbbb"), Settled::Granted, at(500)), Some(Proof::AtTerminal));
+}
+
+#[test]
+fn a_sub_agents_only_dialog_that_is_gone_was_its_own() {
+    let mut afar = afar();
+    open(&mut afar, "bbbbb", 0);
+    afar.asked_by_sub_agent(&code("bbbbb"));
+    afar.file_says(FileState::Waiting("permission prompt".into()), at(3));
+    afar.file_says(FileState::Busy, at(4));
+    assert_eq!(afar.deadline(at(400)), [(code("bbbbb"), End::AtTerminal)]);
+}
