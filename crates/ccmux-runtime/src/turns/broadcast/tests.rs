@@ -436,5 +436,5 @@ async fn a_subscriber_takes_little_memory() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let broadcast = served.broadcast.clone();
     let future = broadcast.subscribe(ours, None, CancellationToken::new());
-    assert!(std::mem::size_of_val(&future) <= 3072, "{}", std::mem::size_of_val(&future));
+    assert!(std::mem::size_of_val(&future) <= 1200, "{}", std::mem::size_of_val(&future));
 }
