@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -29,9 +29,11 @@ const KEPT: u32 = 4;
 pub fn start(file: &Path, log: &LogSettings) -> io::Result<([WorkerGuard; 2], LogLevel)> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let (file, to_file) = tracing_appender::non_blocking(LogFile::open(file, FILE_BYTES)?);
+    // Each is flushed when no line waits: a flood of them costs few writes, and none is held back.
+    let file = BufWriter::new(LogFile::open(file, FILE_BYTES)?);
+    let (file, to_file) = tracing_appender::non_blocking(file);
     // A terminal that was stopped with Ctrl-S stops nobody who logs.
-    let (stderr, to_stderr) = tracing_appender::non_blocking(io::stderr());
+    let (stderr, to_stderr) = tracing_appender::non_blocking(BufWriter::new(io::stderr()));
     let log_to = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
