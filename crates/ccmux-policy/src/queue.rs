@@ -81,7 +81,14 @@ impl Queue {
 
     /// Takes a message out, if it waits.
     pub fn remove(&mut self, id: MessageId) {
-        self.take_where(|waiting| waiting.message.id == id);
+        for line in self.channels.values_mut() {
+            let place = line.waiting.binary_search_by_key(&id, |waiting| waiting.message.id);
+            if let Some(removed) = place.ok().and_then(|place| line.waiting.remove(place)) {
+                self.messages -= 1;
+                self.bytes -= removed.message.bytes;
+            }
+        }
+        self.channels.retain(|_, line| !line.waiting.is_empty());
     }
 
     fn take_where(&mut self, mut is_taken: impl FnMut(&Waiting) -> bool) -> Vec<Message> {
@@ -187,6 +194,15 @@ mod tests {
         assert_eq!(ids(&queue.take_batch(1000)), [1, 2, 3]);
         assert!(queue.is_empty());
         assert_eq!((queue.messages(), queue.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_message_is_taken_out_wherever_it_waits_and_one_that_does_not_wait_changes_nothing() {
+        let mut queue = queue(&[(1, "a", 10), (2, "b", 20), (3, "a", 30), (5, "a", 40)]);
+        [3, 2, 4, 3].into_iter().for_each(|id| queue.remove(MessageId(id)));
+        assert_eq!((queue.messages(), queue.bytes()), (2, 50));
+        assert_eq!(queue.heads().count(), 1, "a channel of which nothing waits is none");
+        assert_eq!(ids(&queue.take_batch(1000)), [1, 5]);
     }
 
     #[test]

@@ -37,6 +37,8 @@ const RECENT: usize = 24;
 const HAPPENED: usize = 20;
 /// How many lines may wait for the disk; beyond that, lines are left out of the file.
 const WAITING: usize = 10_000;
+/// Bytes of lines that are written at once, if so many wait.
+const BLOCK: usize = 16 * 1024;
 /// When a new file is begun.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// A disk that hangs must not keep the daemon from its end.
@@ -48,6 +50,14 @@ enum Entry {
     Line(String),
     /// Tell when all before it is written.
     Mark(oneshot::Sender<()>),
+}
+
+/// Lines that are written together.
+#[derive(Debug, Default)]
+struct Block {
+    text: String,
+    /// Whom to tell then.
+    marks: Vec<oneshot::Sender<()>>,
 }
 
 /// What the file was told last.
@@ -191,24 +201,39 @@ impl RecordFile {
         let Ok(mut file) = self.begin(&self.head) else { return };
         let goes_on = format!("{GOES_ON}{}.1\n{}", self.name(), self.head);
         let mut written = 0;
-        while let Ok(entry) = self.lines.recv() {
-            let line = match entry {
-                Entry::Line(line) => line,
-                Entry::Mark(mark) => {
-                    let _ = mark.send(());
-                    continue;
-                }
-            };
-            if writeln!(file, "{line}").is_err() {
+        while let Ok(first) = self.lines.recv() {
+            let block = self.block(first, self.limit.saturating_sub(written));
+            if file.write_all(block.text.as_bytes()).is_err() {
                 return;
             }
-            written += line.len() as u64 + 1;
+            for mark in block.marks {
+                let _ = mark.send(());
+            }
+            written += block.text.len() as u64;
             if written > self.limit {
                 let Ok(next) = self.begin(&goes_on) else { return };
                 file = next;
                 written = 0;
             }
         }
+    }
+
+    /// What waits, up to the line that reaches `room`: a flood of lines is written in few calls.
+    fn block(&self, first: Entry, room: u64) -> Block {
+        let mut block = Block::default();
+        let mut next = Some(first);
+        while let Some(entry) = next {
+            match entry {
+                Entry::Line(line) => {
+                    block.text.push_str(&line);
+                    block.text.push('\n');
+                }
+                Entry::Mark(mark) => block.marks.push(mark),
+            }
+            let full = block.text.len() >= BLOCK || block.text.len() as u64 > room;
+            next = if full { None } else { self.lines.try_recv().ok() };
+        }
+        block
     }
 
     /// Each daemon, and each 4 MiB, begins a file: times count from the daemon's start.

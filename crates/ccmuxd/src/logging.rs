@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -33,9 +33,10 @@ const WAITING: (usize, usize) = (8192, 4096);
 pub fn start(file: &Path, log: &LogSettings) -> io::Result<([WorkerGuard; 2], LogLevel)> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let (file, to_file) = aside(LogFile::open(file, FILE_BYTES)?, WAITING.0);
+    // Each is flushed when no line waits: a flood of them costs few writes, and none is held back.
+    let (file, to_file) = aside(BufWriter::new(LogFile::open(file, FILE_BYTES)?), WAITING.0);
     // A terminal that was stopped with Ctrl-S stops nobody who logs.
-    let (stderr, to_stderr) = aside(io::stderr(), WAITING.1);
+    let (stderr, to_stderr) = aside(BufWriter::new(io::stderr()), WAITING.1);
     let log_to = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)

@@ -1,7 +1,6 @@
 //! The async handle of the inbox: each call is one order to the writer thread, answered after its commit.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 
@@ -18,6 +17,7 @@ use super::batches::Proved;
 use super::by_hand::Selection;
 use super::database;
 use super::error::{AcceptError, InboxError};
+use super::forward::Forward;
 use super::intake::Taken;
 use super::mending::Place;
 use super::message::{Accepted, BatchRow, Body, InboxSettings, Ingested, Mark, NewMessage, Texts};
@@ -89,7 +89,7 @@ impl Inbox {
         let (notice_sender, notices) = mpsc::unbounded_channel();
         let disk = Disk::default();
         let outlets = Outlets {
-            events: forward(accepted)?,
+            events: Forward::start(accepted)?,
             receipts: receipts.clone(),
             status: status_sender,
             notices: notice_sender,
@@ -479,21 +479,7 @@ fn add(total: &mut Ingested, more: &mut Ingested) {
     (total.cursor, total.received, total.pending) = (more.cursor, more.received, more.pending);
 }
 
-/// Between the writer and the event loop: the loop may wait for an order to the inbox while its channel is full, so the
-/// writer must never wait for the loop. What piles up here is bounded by the queue's limits.
-fn forward(accepted: mpsc::Sender<Event>) -> Result<std_mpsc::Sender<Event>, InboxError> {
-    let (sender, events) = std_mpsc::channel();
-    spawn("ccmux-accepted", move || {
-        for event in events {
-            if accepted.blocking_send(event).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(sender)
-}
-
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), InboxError> {
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), InboxError> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
     thread.map(|_| ()).map_err(|error| InboxError::Thread(Arc::new(error)))
 }

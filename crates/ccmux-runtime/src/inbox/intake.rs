@@ -8,10 +8,12 @@ use ccmux_wire::id::MessageId;
 use ccmux_wire::inbound::{
     self, Frame, Framer, InboundMessage, MAX_ID_BYTES, Parsed, Position, Skip, Terminator,
 };
+use ccmux_wire::receipt::{MessageState, Receipt};
 use rusqlite::{OptionalExtension, params};
 
 use super::error::{AcceptError, InboxError};
 use super::message::{Accepted, Ingested, NewMessage, Rejected, Size};
+use super::rows::made_id;
 use super::writer::{Writer, unix_ms};
 use crate::body::logged;
 
@@ -221,7 +223,7 @@ impl Writer {
     fn note_stored(&mut self, id: MessageId, new: &NewMessage, size: Size, now: i64) -> Stored {
         self.last_message = self.last_message.max(id);
         let channels = &self.settings.channels;
-        self.note_accepted(ccmux_policy::Message {
+        let message = ccmux_policy::Message {
             id,
             channel: new.channel.clone(),
             bytes: size.bytes,
@@ -229,7 +231,8 @@ impl Writer {
             failures: 0,
             priority: channels.priority(&new.channel),
             expires_at: channels.expires_at(&new.channel, now),
-        });
+        };
+        self.note_new(message, accepted_receipt(id, new, now));
         Stored::New(id)
     }
 
@@ -293,6 +296,24 @@ impl Writer {
 
     fn message_limit(&self) -> usize {
         usize::try_from(self.settings.message_bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// What [`Writer::receipt`] would read.
+fn accepted_receipt(id: MessageId, new: &NewMessage, now: i64) -> Receipt {
+    Receipt {
+        id: new.id.clone().unwrap_or_else(|| made_id(id)),
+        channel: new.channel.clone(),
+        state: MessageState::Accepted,
+        proof: None,
+        reason: None,
+        accepted_at: now,
+        injected_at: None,
+        entered_at: None,
+        delivered_at: None,
+        answered_at: None,
+        legs: None,
+        turn_seq: None,
     }
 }
 

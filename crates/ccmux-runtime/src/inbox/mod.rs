@@ -13,6 +13,7 @@
 //! | `state` | which state may follow which |
 //! | `database` | the file: made, checked, migrated, moved aside when damaged |
 //! | `writer` | the thread and its group commit |
+//! | `forward` | events on their way from there to the event loop |
 //! | `intake` | bytes → frames → rows, and the parse cursor |
 //! | `answers` | lines that answer an ask of Claude's, and are no messages |
 //! | `batches` | what becomes of a batch |
@@ -38,6 +39,7 @@ mod caretaker;
 mod channels;
 mod database;
 mod error;
+mod forward;
 mod handle;
 mod intake;
 mod mending;

@@ -239,8 +239,13 @@ pub(super) fn public_id(row: &Row<'_>, id: usize, sender_id: usize) -> rusqlite:
     let own: Option<String> = row.get(sender_id)?;
     Ok(match own {
         Some(own) => own,
-        None => format!("m-{}", unsigned(row, id)?),
+        None => made_id(MessageId(unsigned(row, id)?)),
     })
+}
+
+/// The id of a message whose sender gave none.
+pub(super) fn made_id(id: MessageId) -> String {
+    format!("m-{id}")
 }
 
 pub(super) fn channel(row: &Row<'_>, column: usize) -> rusqlite::Result<ChannelName> {

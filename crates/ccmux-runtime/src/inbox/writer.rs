@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! drain what is queued (≤ 1000) → BEGIN → each order in a savepoint → COMMIT → events, receipts, replies
+//!                                         (one alone needs none)
 //! ```
 //!
 //! An order that fails undoes itself alone. A commit that fails undoes its whole group and is told to each of it.
 //! Nothing leaves before the commit, and in memory nothing is kept that the database does not have.
 
 use std::collections::HashMap;
-use std::sync::{Arc, mpsc as std_mpsc};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ccmux_policy::Event;
@@ -22,6 +23,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::answers::{AnswerLine, AnswerWatch};
 use super::error::InboxError;
+use super::forward::Forward;
 use super::mending::Place;
 use super::message::{InboxSettings, Texts};
 use crate::database_file::is_damage;
@@ -29,6 +31,8 @@ use crate::disk::{Disk, is_full_for_sqlite};
 
 /// The most orders in one transaction.
 const GROUP: usize = 1_000;
+/// The write lock is taken at once: what is read in the transaction stays true until its end.
+const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// Says whether the group was committed to whoever waits for the answer.
 pub(super) type Answer = Box<dyn FnOnce(Result<(), InboxError>) + Send>;
@@ -44,11 +48,19 @@ pub(super) enum Order {
     Close(oneshot::Sender<()>),
 }
 
+/// A message that whoever waits for one must hear of.
+enum Changed {
+    /// It is new; nothing has to be read to tell of it.
+    New(MessageId, Box<Receipt>),
+    /// What it is now is read after the commit.
+    Message(MessageId),
+}
+
 /// What the transaction did that others must hear of once it is committed.
 #[derive(Default)]
 struct News {
     events: Vec<Event>,
-    changed: Vec<MessageId>,
+    changed: Vec<Changed>,
     /// What the log calls the bodies of new messages.
     bodies: HashMap<MessageId, String>,
     /// Lines that are answers, and no messages.
@@ -71,12 +83,14 @@ pub(super) struct Writer {
     news: News,
     /// The transaction is lost; whatever else is in its group fails with it.
     lost: Option<InboxError>,
+    /// The group has one order: to undo that is to undo the transaction.
+    is_alone: bool,
     outlets: Outlets,
 }
 
 /// Where the writer tells what it committed, and what befell it.
 pub(super) struct Outlets {
-    pub events: std_mpsc::Sender<Event>,
+    pub events: Forward,
     pub receipts: broadcast::Sender<Arc<(MessageId, Receipt)>>,
     pub status: watch::Sender<QueueStatus>,
     /// Sentences about damage, to be alerted.
@@ -103,6 +117,7 @@ impl Writer {
             answers: None,
             news: News::default(),
             lost: None,
+            is_alone: false,
             outlets,
         }
     }
@@ -148,7 +163,8 @@ impl Writer {
         }
         self.mend();
         let changes = self.connection.total_changes();
-        self.lost = self.execute("begin", "BEGIN IMMEDIATE").err();
+        self.is_alone = works.len() == 1;
+        self.lost = self.execute("begin", BEGIN).err();
         let answers: Vec<Answer> = works.into_iter().map(|work| work(self)).collect();
         let outcome = match self.lost.take() {
             None => self.execute("commit", "COMMIT"),
@@ -178,10 +194,7 @@ impl Writer {
         }
         let (queue, events, changed) = (self.queue, self.news.events.len(), self.news.changed.len());
         let answers = self.news.answers.len();
-        let result = self
-            .execute("savepoint", "SAVEPOINT work")
-            .and_then(|()| work(self))
-            .and_then(|done| self.execute("release", "RELEASE work").map(|()| done));
+        let result = if self.is_alone { work(self) } else { self.within_savepoint(work) };
         if let Err(error) = &result {
             self.heed(error);
             self.queue = queue;
@@ -193,14 +206,21 @@ impl Writer {
         result
     }
 
+    fn within_savepoint<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, InboxError>,
+    ) -> Result<T, InboxError> {
+        self.execute("savepoint", "SAVEPOINT work")?;
+        let done = work(self)?;
+        self.execute("release", "RELEASE work").map(|()| done)
+    }
+
     /// SQLite ends the whole transaction by itself after some errors (disk full, I/O).
     fn undo(&mut self, error: &InboxError) {
         self.framers.clear();
         let ended = self.connection.is_autocommit();
-        if ended
-            || self.execute("undo", "ROLLBACK TO work").is_err()
-            || self.execute("undo", "RELEASE work").is_err()
-        {
+        let undo = if self.is_alone { ["ROLLBACK", BEGIN] } else { ["ROLLBACK TO work", "RELEASE work"] };
+        if ended || undo.into_iter().any(|sql| self.execute("undo", sql).is_err()) {
             self.lost = Some(error.clone());
         }
     }
@@ -236,24 +256,40 @@ impl Writer {
                 let body = bodies.get(&message.id).map(String::as_str);
                 tracing::info!(event = "message.accepted", id = %message.id, channel = %message.channel, bytes = message.bytes, body);
             }
-            let _ = self.outlets.events.send(event);
+            self.outlets.events.send(event);
         }
         if self.outlets.receipts.receiver_count() == 0 {
             return;
         }
-        for id in changed {
-            match self.receipt(id) {
-                Ok(receipt) => drop(self.outlets.receipts.send(Arc::new((id, receipt)))),
-                Err(error) => tracing::error!(event = "inbox.receipt_failed", %id, %error),
-            }
+        changed.into_iter().for_each(|changed| self.tell_changed(changed));
+    }
+
+    fn tell_changed(&self, changed: Changed) {
+        let (id, receipt) = match changed {
+            Changed::New(id, receipt) => (id, Ok(*receipt)),
+            Changed::Message(id) => (id, self.receipt(id)),
+        };
+        match receipt {
+            Ok(receipt) => drop(self.outlets.receipts.send(Arc::new((id, receipt)))),
+            Err(error) => tracing::error!(event = "inbox.receipt_failed", %id, %error),
         }
     }
 
-    /// To be told once it is committed.
+    /// A message that waits again: to be told once it is committed.
     pub(super) fn note_accepted(&mut self, message: ccmux_policy::Message) {
+        self.note_changed(message.id);
+        self.note_waiting(message);
+    }
+
+    /// A new message, with what its receipt is: to be told once it is committed.
+    pub(super) fn note_new(&mut self, message: ccmux_policy::Message, receipt: Receipt) {
+        self.news.changed.push(Changed::New(message.id, Box::new(receipt)));
+        self.note_waiting(message);
+    }
+
+    fn note_waiting(&mut self, message: ccmux_policy::Message) {
         self.queue.messages += 1;
         self.queue.bytes += message.bytes;
-        self.news.changed.push(message.id);
         self.news.events.push(Event::MessageAccepted(message));
     }
 
@@ -278,7 +314,7 @@ impl Writer {
         self.framers.clear();
         self.queue = QueueStatus::default();
         self.outlets.status.send_replace(self.queue);
-        let _ = self.outlets.events.send(event);
+        self.outlets.events.send(event);
     }
 
     /// Whoever waits for room looks again.
@@ -295,7 +331,7 @@ impl Writer {
 
     /// To be told once it is committed.
     pub(super) fn note_changed(&mut self, id: MessageId) {
-        self.news.changed.push(id);
+        self.news.changed.push(Changed::Message(id));
     }
 
     /// Room for one more message.

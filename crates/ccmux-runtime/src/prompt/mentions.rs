@@ -6,6 +6,9 @@ const HARMLESS: char = '\u{ff20}';
 /// `text` with U+FF20 for each `@` at the start of a word whose token `exists` as a path for the agent, or names a server's
 /// resource (`@server:`). Other `@` stay.
 pub fn neutralise_mentions(text: &str, exists: &dyn Fn(&str) -> bool) -> String {
+    if !text.contains('@') {
+        return text.to_owned();
+    }
     let mut safe = String::with_capacity(text.len());
     let mut starts_word = true;
     for (at, c) in text.char_indices() {

@@ -81,6 +81,11 @@ proptest! {
     }
 
     #[test]
+    fn a_plain_text_is_cleaned_as_any_other(raw in "[\\x00-\\x7f]{0,8}|[ -~\n]{0,40}[\\\\ \n]{0,3}") {
+        prop_assert_eq!(sanitise(&raw), super::sanitise::sanitise_any(&raw));
+    }
+
+    #[test]
     fn pieces_keep_the_limits_and_the_text(raw in prop::collection::vec(hostile(), 0..60)) {
         let text = raw.concat();
         let pieces = pieces(&text);

@@ -64,6 +64,20 @@ async fn a_name_that_is_known_on_several_channels_is_told_with_its_candidates() 
     assert!(inbox.show("m-1".into()).await.is_err());
 }
 
+/// A drop of a thousand names among a hundred thousand messages would take a minute and more, and hold up the intake.
+#[tokio::test]
+async fn no_name_is_looked_for_in_all_messages() {
+    let place = Place::new();
+    let _daemon = place.open();
+    let connection = place.look();
+    let mut plan =
+        connection.prepare(&format!("EXPLAIN QUERY PLAN {}", crate::inbox::by_hand::NAMED)).unwrap();
+    let steps = plan.query_map(rusqlite::params!["a7", 7, "x"], |row| row.get::<_, String>(3)).unwrap();
+    let steps: Vec<String> = steps.map(Result::unwrap).collect();
+    assert!(steps.iter().any(|step| step.starts_with("SEARCH it ")), "{steps:?}");
+    assert!(steps.iter().all(|step| !step.starts_with("SCAN") || step == "SCAN named"), "{steps:?}");
+}
+
 #[tokio::test]
 async fn an_uncertain_message_is_tried_again_as_redelivered() {
     let mut daemon = Place::new().open();

@@ -136,6 +136,19 @@ async fn the_same_id_on_the_same_channel_is_accepted_once() {
 }
 
 #[tokio::test]
+async fn what_is_told_of_a_new_message_is_its_receipt() {
+    let place = Place::new();
+    let inbox = place.open().opened.inbox;
+    let mut changes = inbox.subscribe();
+    let lines = b"plain\n{\"content\":\"with an id\",\"id\":\"a7\",\"channel\":\"y\"}\n";
+    inbox.ingest(&channel("x"), 0, lines.to_vec()).await.unwrap();
+    for id in [MessageId(1), MessageId(2)] {
+        let told = changes.recv().await.unwrap();
+        assert_eq!(told, (id, inbox.receipt(id).await.unwrap()));
+    }
+}
+
+#[tokio::test]
 async fn a_message_that_can_not_be_taken_is_refused_with_the_reason() {
     let daemon = Place::limited(8, 100).open();
     let inbox = &daemon.opened.inbox;
