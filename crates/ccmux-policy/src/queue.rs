@@ -81,14 +81,7 @@ impl Queue {
 
     /// Takes a message out, if it waits.
     pub fn remove(&mut self, id: MessageId) {
-        for line in self.channels.values_mut() {
-            let place = line.waiting.binary_search_by_key(&id, |waiting| waiting.message.id);
-            if let Some(removed) = place.ok().and_then(|place| line.waiting.remove(place)) {
-                self.messages -= 1;
-                self.bytes -= removed.message.bytes;
-            }
-        }
-        self.channels.retain(|_, line| !line.waiting.is_empty());
+        self.take_where(|waiting| waiting.message.id == id);
     }
 
     fn take_where(&mut self, mut is_taken: impl FnMut(&Waiting) -> bool) -> Vec<Message> {

@@ -136,8 +136,18 @@ pub fn look_every<T>(
             return Ok(found);
         }
         ensure!(Instant::now() < until, "waited {} s in vain for {what}", limit.as_secs());
-        thread::sleep(pause);
+        sleep_no_longer(pause);
     }
+}
+
+/// Linux lets a sleeper sleep up to 50 µs longer than it asked for, which is as long as the shortest pause here: a fact would
+/// be found half of that too late, and what it is compared with is not. For the sleep alone, since children inherit it.
+fn sleep_no_longer(pause: Duration) {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_timerslack(1);
+    thread::sleep(pause);
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_timerslack(0);
 }
 
 /// A process that goes on, as /proc tells of it.
