@@ -78,6 +78,7 @@ mod linux {
     use std::path::Path;
 
     use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+    use tokio::runtime::Handle;
 
     use super::Watched;
     use crate::readable::Readable;
@@ -87,9 +88,10 @@ mod linux {
 
     #[derive(Debug)]
     pub(super) struct Follower {
-        inotify: Inotify,
+        /// There until it is dropped.
+        inotify: Option<Inotify>,
         /// The same inotify instance, to wait on.
-        hints: Readable,
+        hints: Option<Readable>,
         following: Option<WatchDescriptor>,
     }
 
@@ -97,23 +99,38 @@ mod linux {
         pub(super) fn new() -> io::Result<Self> {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
             let hints = Readable::new(inotify.as_fd().try_clone_to_owned()?)?;
-            Ok(Self { inotify, hints, following: None })
+            Ok(Self { inotify: Some(inotify), hints: Some(hints), following: None })
         }
 
         pub(super) fn follow(&mut self, dir: &Path, watched: Watched) -> io::Result<()> {
-            let following = self.inotify.add_watch(dir, mask(watched))?;
+            let inotify = self.inotify.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+            let following = inotify.add_watch(dir, mask(watched))?;
             if let Some(old) = self.following.replace(following).filter(|old| *old != following) {
                 // Fails if that directory is gone: then the system removed the watch.
-                let _ = self.inotify.rm_watch(old);
+                let _ = inotify.rm_watch(old);
             }
             Ok(())
         }
 
         /// Takes everything that waits, an overflow too, and parses nothing: one look answers all of it.
         pub(super) async fn changed(&self) -> io::Result<()> {
-            self.hints.read(HINTS).await?;
-            while self.hints.read_now(HINTS)?.is_some() {}
+            let hints = self.hints.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+            hints.read(HINTS).await?;
+            while hints.read_now(HINTS)?.is_some() {}
             Ok(())
+        }
+    }
+
+    /// Linux lets whoever closes the last descriptor of an instance wait until nobody can still look at its watches: 10 to
+    /// 20 ms, in which the thread does nothing, and takes no signal that a child of it has ended. No thread of the runtime
+    /// may be that one.
+    impl Drop for Follower {
+        fn drop(&mut self) {
+            drop(self.hints.take());
+            let inotify = self.inotify.take();
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn_blocking(move || drop(inotify));
+            }
         }
     }
 

@@ -181,6 +181,9 @@ pub trait Terminal: Send + Sync + 'static {
     /// When a client that can type was last active.
     fn last_typed(&self) -> impl Future<Output = Result<Option<UnixMs>, TerminalError>> + Send;
 
+    /// Returns once the pane has written something after that moment; not as long as nobody watches its output.
+    fn wrote_after(&self, moment: Instant) -> impl Future<Output = ()> + Send;
+
     /// Reports output and silence of the pane until the receiver is dropped; mounts again what breaks.
     fn watch_output(&self, news: mpsc::Sender<PaneNews>) -> impl Future<Output = ()> + Send;
 }

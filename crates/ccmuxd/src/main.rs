@@ -14,7 +14,7 @@ mod print;
 mod setup;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,13 +41,12 @@ const EX_CONFIG: u8 = 78;
 const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    if let Some(file) = launch_file(std::env::args_os()) {
+        return launch(&file);
+    }
     let cli = Cli::parse();
     match &cli.command {
-        Some(Command::Launch { file }) => {
-            let error = run_launch(file);
-            eprintln!("ccmuxd launch: {error}");
-            ExitCode::from(error.exit_code())
-        }
+        Some(Command::Launch { file }) => launch(file),
         Some(Command::PaneSink { socket }) => match pane_sink(socket) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &format!("pane-sink {}: {error}", socket.display())),
@@ -70,6 +69,24 @@ fn main() -> ExitCode {
         Some(Command::Setup) => with_settings(&cli, |loaded| with_setting(&cli, loaded, setup::run)),
         None => with_settings(&cli, |loaded| with_setting(&cli, loaded, run)),
     }
+}
+
+/// Exactly `launch FILE`, as tmux is told: whoever waits for the agent need not wait until a command line of fifty options
+/// has been made and read.
+fn launch_file(arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    let arguments: Vec<OsString> = arguments.skip(1).take(3).collect();
+    match arguments.as_slice() {
+        [launch, file] if launch == "launch" && !file.as_encoded_bytes().starts_with(b"-") => {
+            Some(file.into())
+        }
+        _ => None,
+    }
+}
+
+fn launch(file: &Path) -> ExitCode {
+    let error = run_launch(file);
+    eprintln!("ccmuxd launch: {error}");
+    ExitCode::from(error.exit_code())
 }
 
 fn fail(code: u8, why: &str) -> ExitCode {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::mcp_entry::SERVER_NAME;
+use super::record::holds;
 use super::version::{Release, Version};
 use crate::mcp::tools;
 
@@ -117,6 +118,9 @@ pub fn events_for(version: &Version) -> Vec<&'static str> {
 }
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    if holds(path, content) {
+        return Ok(());
+    }
     let new = path.with_extension("json.new");
     // Left behind by a daemon that died here.
     let _ = fs::remove_file(&new);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub use ccmux_wire::tools::SERVER_NAME;
 
-use super::record::replace;
+use super::record::{holds, replace};
 
 /// Its name in the state directory.
 pub const MCP_FILE: &str = "claude-mcp.json";
@@ -109,7 +109,10 @@ impl<'a> McpEntry<'a> {
     /// What the system says.
     pub fn write_to(self, dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join(MCP_FILE);
-        replace(&path, format!("{:#}\n", self.to_json()).as_bytes())?;
+        let text = format!("{:#}\n", self.to_json());
+        if !holds(&path, text.as_bytes()) {
+            replace(&path, text.as_bytes())?;
+        }
         Ok(path)
     }
 }

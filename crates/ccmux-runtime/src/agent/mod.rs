@@ -7,6 +7,7 @@
 //! | [`hook_settings`] | generates the `--settings` file with our hooks and permissions |
 //! | [`mcp_entry`] | generates the `--mcp-config` file with our tools |
 //! | [`version`] | asks the agent which version it is |
+//! | [`version_ahead`] | asks it while the end of the one before is still being told |
 //! | [`start`] | does all of that once: what the daemon and the guided first run start is the same |
 //! | [`proxy`] | tells whether the agent's proxy variables are the expected ones |
 //! | [`process`] | tells when the agent ends, and which process is which |
@@ -27,3 +28,4 @@ pub mod reset_time;
 pub mod start;
 pub mod state_file;
 pub mod version;
+pub mod version_ahead;

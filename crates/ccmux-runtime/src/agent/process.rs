@@ -10,6 +10,8 @@
 
 use std::io;
 
+use ccmux_policy::event::ExitStatus;
+
 #[cfg(not(target_os = "linux"))]
 use super::process_macos as system;
 #[cfg(target_os = "linux")]
@@ -80,6 +82,11 @@ impl AgentProcess {
         self.handle.exited(self.pid, self.start_time).await;
     }
 
+    /// How it ended, as long as the system still keeps that for its parent. `None`: the terminal knows, or will.
+    pub fn ended_by(&self) -> Option<ExitStatus> {
+        system::wait_status(self.pid, self.start_time).map(read_wait_status)
+    }
+
     /// Sends it a signal, and never to a later process with its number.
     ///
     /// # Errors
@@ -98,6 +105,14 @@ pub fn is_same(pid: i32, started: u64) -> bool {
 /// is no such process or it has ended and only waits to be collected.
 pub fn start_time(pid: i32) -> Option<u64> {
     system::start_time(pid)
+}
+
+/// As waitpid(2) tells it.
+fn read_wait_status(status: i32) -> ExitStatus {
+    match status & 0x7f {
+        0 => ExitStatus::Code((status >> 8) & 0xff),
+        signal => ExitStatus::Signal(signal),
+    }
 }
 
 /// How many bytes of memory it takes: its resident set, without its children.
@@ -198,6 +213,14 @@ mod linux {
         if ended { None } else { field(&stat, 22)?.parse().ok() }
     }
 
+    /// Field 52 of a process that has ended and waits to be collected. 0 is an answer, too, where the system refuses one
+    /// (proc(5)), so it counts as none.
+    pub(super) fn wait_status(pid: i32, start_time: u64) -> Option<i32> {
+        let stat = read_stat(pid)?;
+        let is_it = field(&stat, 3)? == "Z" && field(&stat, 22)?.parse() == Ok(start_time);
+        field(&stat, 52)?.parse().ok().filter(|status| is_it && *status != 0)
+    }
+
     pub(super) fn resident_kib(pid: i32) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -277,6 +300,30 @@ mod tests {
         child.wait().unwrap();
         timeout(LIMIT, agent.exited()).await.unwrap();
         assert!(matches!(agent.kill(EndSignal::Terminate), Err(ProcessError::Gone { .. })));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn how_it_ended_is_known_until_it_is_collected_but_for_a_zero() {
+        let ends = [
+            ("exit 3", Some(ExitStatus::Code(3))),
+            ("kill -9 $$", Some(ExitStatus::Signal(9))),
+            ("exit 0", None),
+        ];
+        for (script, expected) in ends {
+            let mut shell = Command::new("sh");
+            let mut shell =
+                shell.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).spawn().unwrap();
+            let agent = AgentProcess::open(shell.id() as i32).unwrap();
+            assert_eq!(agent.ended_by(), None, "it lives");
+            drop(shell.stdin.take());
+            timeout(LIMIT, agent.exited()).await.unwrap();
+            assert_eq!(agent.ended_by(), expected, "{script}");
+            let later = AgentProcess { start_time: agent.start_time() + 1, ..agent };
+            assert_eq!(later.ended_by(), None, "another process of that number");
+            shell.wait().unwrap();
+            assert_eq!(later.ended_by(), None);
+        }
     }
 
     #[tokio::test]

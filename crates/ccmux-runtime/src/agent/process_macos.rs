@@ -59,6 +59,11 @@ fn explain(what: &'static str, pid: i32, source: io::Error) -> ProcessError {
     }
 }
 
+/// Only its parent is told.
+pub(super) fn wait_status(_pid: i32, _start_time: u64) -> Option<i32> {
+    None
+}
+
 /// The second of its start as a number that is the same for the same second. `None` if it is gone or only waits to be
 /// collected.
 pub(super) fn start_time(pid: i32) -> Option<u64> {

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ccmux_policy::hold::Held;
@@ -71,7 +71,10 @@ struct Launched {
 pub fn note_launch(state_dir: &Path) -> io::Result<()> {
     let pid = std::process::id().cast_signed();
     let start_time = process::start_time(pid).ok_or_else(|| io::Error::other("no start time"))?;
-    replace(&launched_file(state_dir), &serde_json::to_vec(&Launched { pid, start_time })?)
+    // Not for the time after a power cut: there is no such process then, and the agent waits for this.
+    let path = launched_file(state_dir);
+    let (new, _) = write_beside(&path, &serde_json::to_vec(&Launched { pid, start_time })?)?;
+    fs::rename(new, path)
 }
 
 /// Whether that process is the one that became the agent last.
@@ -131,18 +134,27 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Writes a file (0600) beside and renames it: a reader sees the old or the new one.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (new, file) = write_beside(path, bytes)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}
+
+fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<(PathBuf, File)> {
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new); // left behind by a daemon that died here
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)
+    Ok((new, file))
+}
+
+/// Whether that file is as [`replace`] would leave it: a start that changes nothing need not wait for the disk.
+pub(crate) fn holds(path: &Path, bytes: &[u8]) -> bool {
+    let is_private = |found: fs::Metadata| found.is_file() && found.permissions().mode() & 0o7777 == 0o600;
+    fs::symlink_metadata(path).is_ok_and(is_private) && read_bounded(path).is_ok_and(|held| held == bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -154,6 +166,19 @@ mod tests {
         assert_eq!(AgentRecord::read(folder.path()), record);
         fs::write(file(folder.path()), "{").unwrap();
         assert_eq!(AgentRecord::read(folder.path()), AgentRecord::default());
+    }
+
+    #[test]
+    fn a_file_that_holds_the_same_is_kept_unless_others_may_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.json");
+        assert!(!holds(&path, b"{}"), "there is none");
+        replace(&path, b"{}").unwrap();
+        assert!(holds(&path, b"{}") && !holds(&path, b"{ }") && !holds(&path, b""));
+        std::os::unix::fs::symlink(&path, folder.path().join("link")).unwrap();
+        assert!(!holds(&folder.path().join("link"), b"{}"), "a link is not what we wrote");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(!holds(&path, b"{}"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::mcp_entry::{McpEntry, Transport};
 use super::plan::{AgentPlan, GeneratedFiles};
 use super::record::AgentRecord;
 use super::version::{Version, VersionQuestion};
+use super::version_ahead::VersionAhead;
 use crate::mcp::Door;
 use crate::terminal::{LaunchCommand, Pane, Terminal};
 
@@ -35,6 +36,8 @@ pub struct AgentStart<'a> {
     pub permission_s: u32,
     /// `ccmuxd`, for `ccmuxd launch`.
     pub launcher: &'a Path,
+    /// Where the version may have been asked already.
+    pub version: &'a VersionAhead,
     /// Where Claude's tools are, and how it gets there; `None` where nobody serves them.
     pub mcp: Option<(&'a Door, Transport)>,
 }
@@ -60,7 +63,7 @@ impl AgentStart<'_> {
         terminal: &T,
         resume: Option<SessionId>,
     ) -> Result<Started, String> {
-        let version = ask_version(self.plan).await.unwrap_or_else(|error| {
+        let version = self.version.answer(self.plan).await.unwrap_or_else(|error| {
             tracing::warn!(event = "agent.version_unknown", %error);
             Version::Unknown("unknown".into())
         });

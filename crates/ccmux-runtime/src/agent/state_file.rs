@@ -13,6 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::event::FileState;
@@ -20,7 +21,7 @@ use ccmux_wire::id::SessionId;
 use nix::fcntl::OFlag;
 use nix::unistd::Uid;
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +57,17 @@ pub struct StateFileWatcher {
     pub start_time: u64,
 }
 
+/// The eyes that one watcher after the other uses. To let an inotify instance go makes somebody wait for about 20 ms, and
+/// where a child has just been forked, that is the child: not when the next agent is to be started.
+#[derive(Debug, Clone, Default)]
+pub struct Watches(Arc<Mutex<Option<Pair>>>);
+
+#[derive(Debug)]
+struct Pair {
+    there: DirWatch,
+    above: DirWatch,
+}
+
 /// The fields that matter; everything may be missing.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -85,18 +97,31 @@ impl StateFile {
 impl StateFileWatcher {
     /// Sends what the file says at first, and then every change, until shutdown or until nobody listens.
     pub async fn run(self, news: mpsc::Sender<StateFile>, shutdown: CancellationToken) {
+        self.run_with(Watches::default(), news, shutdown).await;
+    }
+
+    /// [`StateFileWatcher::run`], once whoever has the watches lets them go.
+    pub async fn run_with(
+        self,
+        watches: Watches,
+        news: mpsc::Sender<StateFile>,
+        shutdown: CancellationToken,
+    ) {
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = self.follow(news) => {}
+            () = self.follow(&watches, news) => {}
         }
     }
 
-    async fn follow(self, news: mpsc::Sender<StateFile>) {
-        let mut there = DirWatch::new(Watched::Contents);
-        let mut above = DirWatch::new(Watched::Names);
+    async fn follow(self, watches: &Watches, news: mpsc::Sender<StateFile>) {
+        let mut watches = watches.0.lock().await;
+        let Pair { there, above } = watches.get_or_insert_with(|| Pair {
+            there: DirWatch::new(Watched::Contents),
+            above: DirWatch::new(Watched::Names),
+        });
         let mut last = None;
         loop {
-            let is_there = follow_dir(&mut there, &mut above, &self.dir);
+            let is_there = follow_dir(there, above, &self.dir);
             let now = self.read_settled().await;
             if last.as_ref() != Some(&now) {
                 if news.send(now.clone()).await.is_err() {

@@ -18,6 +18,8 @@ use super::sink::InboxSink;
 use super::sockets::start_sockets;
 use crate::afar::Answers;
 use crate::agent::record::AgentRecord;
+use crate::agent::state_file::Watches;
+use crate::agent::version_ahead::VersionAhead;
 use crate::attention::Ears;
 use crate::containers::ContainerDesk;
 use crate::control::interrupt::{InterruptDesk, Interrupts};
@@ -308,6 +310,8 @@ fn starter(
         alerts: house.alerts.clone(),
         turns: house.turns.turns.clone(),
         agent,
+        version: VersionAhead::default(),
+        watches: Watches::default(),
         shutdown: shutdown.clone(),
     }
 }

@@ -31,6 +31,7 @@ use crate::agent::plan::AgentPlan;
 use crate::agent::process::{AgentProcess, start_time};
 use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
+use crate::agent::version_ahead::VersionAhead;
 use crate::install::places::ClaudeFiles;
 use crate::screen::{classify, plain_text};
 use crate::terminal::{Pane, Terminal};
@@ -99,6 +100,7 @@ async fn measure(patient: &Patient, stand: &Stand, scratch: &Scratch) -> Result<
         token: TOKEN,
         permission_s: patient.setting.settings.permission.hook_timeout_s(),
         launcher: &patient.setting.binaries.ccmuxd,
+        version: &VersionAhead::default(),
         mcp: None,
     };
     let begin = Instant::now();

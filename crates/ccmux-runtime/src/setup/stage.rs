@@ -19,6 +19,7 @@ use super::{Seen, mark};
 use crate::agent::mcp_entry::Transport;
 use crate::agent::record::session_token;
 use crate::agent::start::AgentStart;
+use crate::agent::version_ahead::VersionAhead;
 use crate::mcp;
 use crate::screen::{Screen, classify, plain_text};
 use crate::terminal::{Terminal, TerminalError};
@@ -221,6 +222,7 @@ async fn pane(ground: &Ground) -> Result<(Seat, Step), String> {
         token: &token,
         permission_s: settings.permission.hook_timeout_s(),
         launcher: &ground.setting.binaries.ccmuxd,
+        version: &VersionAhead::default(),
         mcp: Some((&mcp, Transport::of(&settings.mcp.entry))),
     };
     let started = start.start(&ground.terminal, None).await?;

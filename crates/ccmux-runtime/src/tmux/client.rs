@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -155,7 +156,7 @@ impl Client {
     }
 
     fn spawn(&self, args: &[String], with_input: bool) -> std::io::Result<Child> {
-        Command::new(&self.binary)
+        Command::new(self.program())
             .args(&self.server)
             .args(args)
             .env_clear()
@@ -167,6 +168,15 @@ impl Client {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
+    }
+
+    /// Where PATH has it now. A bare name with an environment of its own would make the standard library fork this process
+    /// with all its memory, to have the child search.
+    fn program(&self) -> PathBuf {
+        let path = self.environment.get("PATH").filter(|_| self.binary.components().count() == 1);
+        let folders = path.map_or("", String::as_str).split(':').filter(|folder| folder.starts_with('/'));
+        let found = folders.map(|folder| Path::new(folder).join(&self.binary)).find(|path| is_program(path));
+        found.unwrap_or_else(|| self.binary.clone())
     }
 
     fn start_error(&self, error: &std::io::Error) -> String {
@@ -199,6 +209,10 @@ impl Client {
     pub(super) fn binary(&self) -> &Path {
         &self.binary
     }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// No answer in time.

@@ -33,12 +33,12 @@ mod watch;
 mod tests;
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ccmux_policy::UnixMs;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch as channel};
 use tokio::time::Instant;
 
 use crate::terminal::{Capture, Guard, LaunchCommand, Pane, PaneNews, Terminal, TerminalError, Typed};
@@ -82,7 +82,7 @@ pub struct Tmux {
     /// Wakes the watcher when there is a pane (again).
     started: Notify,
     /// Since when the watched pane has written nothing; `None` while it is not watched.
-    silent_since: Mutex<Option<Instant>>,
+    silent_since: channel::Sender<Option<Instant>>,
     /// Silence of that length is reported; it may be changed while the pane is watched.
     silence_ms: AtomicU64,
 }
@@ -91,7 +91,7 @@ impl Tmux {
     /// A terminal that starts nothing yet.
     pub fn new(settings: TmuxSettings) -> Self {
         let client = Client::new(&settings);
-        let (pane, silent_since) = (Mutex::new(None), Mutex::new(None));
+        let (pane, silent_since) = (Mutex::new(None), channel::Sender::new(None));
         let silence_ms = AtomicU64::new(millis(settings.silence_timeout));
         Self {
             silence_ms,
@@ -119,11 +119,11 @@ impl Tmux {
     }
 
     fn silent_since(&self) -> Option<Instant> {
-        *self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.silent_since.borrow()
     }
 
     fn note_output(&self, silent_since: Option<Instant>) {
-        *self.silent_since.lock().unwrap_or_else(PoisonError::into_inner) = silent_since;
+        self.silent_since.send_replace(silent_since);
     }
 
     /// Ends the whole session, the user's own windows in it included. No session is no error.
@@ -190,6 +190,12 @@ impl Terminal for Tmux {
 
     async fn last_typed(&self) -> Result<Option<UnixMs>, TerminalError> {
         self.last_activity().await
+    }
+
+    async fn wrote_after(&self, moment: Instant) {
+        let mut wrote = self.silent_since.subscribe();
+        // It can't fail: the sender is ours.
+        let _ = wrote.wait_for(|last| last.is_some_and(|last| last > moment)).await;
     }
 
     async fn watch_output(&self, news: mpsc::Sender<PaneNews>) {

@@ -3,18 +3,27 @@
 //! The mark is the pane's own option `@ccmux_pane`, with the session's name as its value: set in the command list that
 //! makes the pane, kept by tmux over respawns and moves, and not inherited by panes that are split off it.
 
+use std::time::Duration;
+
 use ccmux_policy::UnixMs;
 use ccmux_policy::event::ExitStatus;
+use nix::unistd::Pid;
+use tokio::time::{Instant, sleep};
 
 use super::client::{Reply, args, literal, silent, unexpanded, unformatted};
 use super::facts::{self, Facts, MARK};
 use super::script::{self, Outcome};
 use super::{Tmux, client};
+use crate::agent::process::start_time;
 use crate::clock::unix_ms;
 use crate::terminal::{Capture, LaunchCommand, Pane, TerminalError, Typed};
 
 /// Columns and rows of a session that nobody is attached to.
 const SIZE: (&str, &str) = ("160", "48");
+
+/// An end that the terminal has not noticed within that time is none.
+const NOTICED_WITHIN: Duration = Duration::from_secs(1);
+const NOTICE_PAUSE: Duration = Duration::from_millis(20);
 
 /// From so many rows above the screen.
 const LAST_WORDS: &str = "-50";
@@ -27,12 +36,21 @@ impl Tmux {
         if !ended_somehow {
             return Ok(self.remember(facts.pane));
         }
-        // tmux 3.3a misses the end of a process now and then (1 in 10 where it ends within milliseconds of its start)
-        // and keeps it as a zombie until the next one ends. The same signal again makes it look.
-        if let Some(server) = facts.server {
-            let _ = nix::sys::signal::kill(server, nix::sys::signal::Signal::SIGCHLD);
-        }
+        collect_children(facts.server);
         Ok(self.remember(self.ask_for_pane().await?.pane))
+    }
+
+    /// Our pane, once the terminal has noticed that its process has ended: a moment after the system did.
+    async fn find_settled_pane(&self) -> Result<Option<Pane>, TerminalError> {
+        let until = Instant::now() + NOTICED_WITHIN;
+        loop {
+            let pane = self.find_pane().await?;
+            let has_ended = |pane: &Pane| pane.dead.is_none() && start_time(pane.pid).is_none();
+            if !pane.as_ref().is_some_and(has_ended) || Instant::now() >= until {
+                return Ok(pane);
+            }
+            sleep(NOTICE_PAUSE).await;
+        }
     }
 
     async fn ask_for_pane(&self) -> Result<Facts, TerminalError> {
@@ -56,16 +74,45 @@ impl Tmux {
     pub(super) async fn start(&self, command: LaunchCommand) -> Result<Pane, TerminalError> {
         self.check_name()?;
         let argv = direct_argv(command.argv)?;
-        let cwd = literal(&unformatted(&command.cwd.to_string_lossy()));
-        let pane = match self.find_pane().await? {
-            Some(pane) => self.respawn_in(&pane, &cwd, &argv).await?,
-            None => {
-                self.ensure_server().await;
-                self.without_errors(self.make(&cwd, &argv).await?).await?
-            }
+        let cwd = unformatted(&command.cwd.to_string_lossy());
+        let pane = match self.respawn_known(&cwd, &argv).await? {
+            Some(pane) => pane,
+            None => self.respawn_or_make(&literal(&cwd), &argv).await?,
         };
         self.started.notify_one();
         Ok(pane)
+    }
+
+    /// In the pane that we remember, by one tmux process, which checks by itself that it is ours and dead. `None`: it is
+    /// not, and nothing was done.
+    async fn respawn_known(&self, cwd: &str, argv: &[String]) -> Result<Option<Pane>, TerminalError> {
+        let what = "respawn the pane";
+        let Some(id) = self.pane.lock().ok().and_then(|pane| pane.clone()) else { return Ok(None) };
+        // Never -k, here neither.
+        let script = script::respawn(&self.nonce, &id, &self.settings.session, cwd, argv, &self.list_pane());
+        let list = args(&["source-file", "-"]);
+        let reply = self.client.run_with_input(what, &list, script.into_bytes()).await?;
+        let has_begun = reply.stdout.lines().any(|line| self.nonce.strip(line, "B").is_some());
+        let facts = Facts::read(&self.nonce, &reply.stdout);
+        match facts.pane {
+            Some(pane) if has_begun => {
+                // Of the one before it the end may have been missed.
+                collect_children(facts.server);
+                Ok(self.remember(Some(pane)))
+            }
+            _ if has_begun => Err(reply.done(what).err().unwrap_or_else(|| self.no_pane())),
+            _ => Ok(None),
+        }
+    }
+
+    async fn respawn_or_make(&self, cwd: &str, argv: &[String]) -> Result<Pane, TerminalError> {
+        match self.find_settled_pane().await? {
+            Some(pane) => self.respawn_in(&pane, cwd, argv).await,
+            None => {
+                self.ensure_server().await;
+                self.without_errors(self.make(cwd, argv).await?).await
+            }
+        }
     }
 
     /// tmux changes `.` and `:` in names silently, and other characters mean something in targets and formats.
@@ -316,6 +363,14 @@ impl Tmux {
 
     fn no_pane(&self) -> TerminalError {
         TerminalError::NoPane(format!("session {} has no pane of ours", self.settings.session))
+    }
+}
+
+/// tmux 3.3a misses the end of a pane's process where another child of it ends at that moment (`utempter`, which it runs
+/// when a pane's terminal closes), and keeps it as a zombie until the next one ends. The same signal again makes it look.
+fn collect_children(server: Option<Pid>) {
+    if let Some(server) = server {
+        let _ = nix::sys::signal::kill(server, nix::sys::signal::Signal::SIGCHLD);
     }
 }
 

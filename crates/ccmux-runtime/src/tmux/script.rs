@@ -19,7 +19,7 @@
 use std::fmt::Write;
 
 use super::client::Nonce;
-use super::facts::activity as activity_of;
+use super::facts::{MARK, activity as activity_of};
 use crate::terminal::{Guard, TerminalError, Typed, Untouched};
 
 /// What a typing script printed.
@@ -82,6 +82,31 @@ pub(super) fn clear_row(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
     let mut script = String::new();
     guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} C-u\n"));
     script
+}
+
+/// Starts a program in the pane if that carries our mark and is dead, says that it begins, and runs `then`; says nothing
+/// otherwise.
+pub(super) fn respawn(
+    nonce: &Nonce,
+    pane: &str,
+    session: &str,
+    cwd: &str,
+    argv: &[String],
+    then: &[String],
+) -> String {
+    let words = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    format!(
+        "if-shell -F -t {pane} \"#{{&&:#{{pane_dead}},#{{==:#{{{MARK}}},{session}}}}}\" {{\n\
+         display-message -p \"{}B\"\n\
+         respawn-pane -t {pane} -c {} -- {}\n\
+         set-option -p -t {pane} remain-on-exit on\n\
+         {}\n\
+         }}\n",
+        nonce.as_str(),
+        quoted(cwd),
+        words(argv),
+        words(then),
+    )
 }
 
 /// Deletes the buffers of a script that was refused or broke off.

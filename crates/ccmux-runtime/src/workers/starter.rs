@@ -19,8 +19,9 @@ use crate::agent::plan::AgentPlan;
 use crate::agent::process::{AgentProcess, EndSignal, has_variable, is_same, resident_bytes};
 use crate::agent::record::{AgentRecord, is_launched};
 use crate::agent::start::AgentStart;
-use crate::agent::state_file::{StateFile, StateFileWatcher};
+use crate::agent::state_file::{StateFile, StateFileWatcher, Watches};
 use crate::agent::version::{MEASURED, Release, Version};
+use crate::agent::version_ahead::VersionAhead;
 use crate::mcp::Door;
 use crate::terminal::{Pane, Terminal};
 use crate::turns::Turns;
@@ -76,6 +77,10 @@ pub struct Starter<T> {
     pub alerts: Alerts,
     /// The agent that runs now, for whoever types or authenticates.
     pub agent: watch::Sender<Option<AgentNow>>,
+    /// Asked when an agent ends, for the next one.
+    pub version: VersionAhead,
+    /// What the state file's watchers use in turn.
+    pub watches: Watches,
     /// Ends the watchers.
     pub shutdown: CancellationToken,
 }
@@ -205,6 +210,7 @@ impl<T: Terminal> Starter<T> {
             runtime_dir: &self.runtime_dir,
             token: &self.token,
             launcher: &self.launcher,
+            version: &self.version,
             mcp: Some((&self.mcp.0, self.mcp.1)),
         };
         let started = start.start(self.terminal.as_ref(), resume).await?;
@@ -291,6 +297,7 @@ impl<T: Terminal> Starter<T> {
         process: &AgentProcess,
         gone: CancellationToken,
     ) -> impl Future<Output = ()> + use<T> {
+        let watches = self.watches.clone();
         let watcher = StateFileWatcher {
             dir: self.plan.sessions_dir(),
             pid: process.pid(),
@@ -304,7 +311,7 @@ impl<T: Terminal> Starter<T> {
         };
         async move {
             let (news, mut said) = mpsc::channel(16);
-            tokio::spawn(watcher.run(news, gone));
+            tokio::spawn(watcher.run_with(watches, news, gone));
             while let Some(file) = said.recv().await {
                 reader.tell(file).await;
             }
@@ -318,6 +325,7 @@ impl<T: Terminal> Starter<T> {
     ) -> impl Future<Output = ()> + use<T> {
         let (terminal, events, agent) = (Arc::clone(&self.terminal), self.events.clone(), self.agent.clone());
         let shutdown = self.shutdown.clone();
+        let (version, plan) = (self.version.clone(), self.plan.clone());
         async move {
             let pid = process.pid();
             tokio::select! {
@@ -325,7 +333,11 @@ impl<T: Terminal> Starter<T> {
                 () = process.exited() => {}
             }
             gone.cancel();
-            let status = exit_status(terminal.as_ref(), pid).await;
+            version.begin(&plan);
+            let status = match process.ended_by() {
+                Some(status) => status,
+                None => exit_status(terminal.as_ref(), pid).await,
+            };
             tracing::warn!(event = "agent.exited", pid, ?status);
             agent.send_if_modified(|agent| agent.take_if(|agent| agent.pid == pid).is_some());
             let _ = events.send(Event::AgentExited { pid, status }).await;

@@ -13,7 +13,7 @@ use ccmux_policy::screen::{BoxHolds, ScreenClass, Seen};
 use ccmux_policy::{Effect, Event};
 use ccmux_wire::id::BatchId;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::on_the_way::{NotUnderstood, OnTheWay, PutAway};
 use super::starter::AgentNow;
@@ -28,6 +28,8 @@ use crate::terminal::{Activity, Capture, Guard, Terminal, TerminalError, Typed, 
 
 /// Between two captures that must be equal.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+/// Looks that output calls for are at least that far apart: an agent may draw all the time.
+const DRAW_PAUSE: Duration = Duration::from_millis(20);
 /// A box that is still changing after that long is reported as it is.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
@@ -96,7 +98,7 @@ impl<T: Terminal> Typist<T> {
     }
 
     async fn look(&mut self, look: u64, batch: Option<BatchId>, settled: bool) -> Event {
-        let seen = if settled { self.settled_look().await } else { self.glance().await };
+        let seen = if settled { self.look_at(batch).await } else { self.glance().await };
         match seen {
             Ok((capture, screen)) => {
                 self.looked = batch.map(|batch| (batch, capture.untouched()));
@@ -123,20 +125,41 @@ impl<T: Terminal> Typist<T> {
         Ok((capture, screen))
     }
 
-    /// Looks until two captures in a row show the same kind of screen and the same box. The rest of the screen may move:
-    /// clocks and spinners do.
+    /// What stands in the box before the agent has drawn anything is of no use: it is not looked at sooner.
+    async fn look_at(&self, batch: Option<BatchId>) -> Result<(Capture, Screen), TerminalError> {
+        if let Some(pasted) = batch.and_then(|batch| self.pasted_at(batch)) {
+            let _ = timeout_at(pasted + SETTLE_PAUSE, self.terminal.wrote_after(pasted)).await;
+        }
+        self.settled_look().await
+    }
+
+    /// Looks until two captures with the pause between them show the same kind of screen and the same box, and none
+    /// between them shows another. The rest of the screen may move: clocks and spinners do. When the agent draws, the
+    /// pause is not waited for: what it drew may be the text, and the pause begins with that.
     async fn settled_look(&self) -> Result<(Capture, Screen), TerminalError> {
-        let until = Instant::now() + SETTLES_WITHIN;
+        let mut asked = Instant::now();
+        let until = asked + SETTLES_WITHIN;
         let mut last = self.glance().await?;
+        let mut same_since = Instant::now();
         loop {
-            sleep(SETTLE_PAUSE).await;
+            let settles_at = same_since + SETTLE_PAUSE;
+            let _ = timeout_at(settles_at, self.drawn_after(asked)).await;
+            asked = Instant::now();
             let next = self.glance().await?;
             let equal = next.1.class == last.1.class && next.1.prompt_box == last.1.prompt_box;
-            if equal || Instant::now() >= until {
+            if equal && asked >= settles_at || asked >= until {
                 return Ok(next);
+            }
+            if !equal {
+                same_since = Instant::now();
             }
             last = next;
         }
+    }
+
+    async fn drawn_after(&self, look: Instant) {
+        self.terminal.wrote_after(look).await;
+        sleep_until(look + DRAW_PAUSE).await;
     }
 
     fn seen(&self, batch: Option<BatchId>, capture: &Capture, screen: Screen) -> Seen {
@@ -162,8 +185,11 @@ impl<T: Terminal> Typist<T> {
 
     /// As far as the pane's output is watched; without a watch the look alone counts.
     fn is_silent_since_paste(&self, batch: BatchId, capture: &Capture) -> bool {
-        let pasted = self.pasted.as_ref().filter(|pasted| pasted.batch == batch).map(|pasted| pasted.at);
-        pasted.zip(capture.silent_since).is_some_and(|(pasted, since)| since <= pasted)
+        self.pasted_at(batch).zip(capture.silent_since).is_some_and(|(pasted, since)| since <= pasted)
+    }
+
+    fn pasted_at(&self, batch: BatchId) -> Option<Instant> {
+        self.pasted.as_ref().filter(|pasted| pasted.batch == batch).map(|pasted| pasted.at)
     }
 
     fn agent_can_stash(&self) -> bool {
@@ -260,3 +286,6 @@ impl<T: Terminal> Typist<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,7 +144,7 @@ async fn what_is_told_of_a_new_message_is_its_receipt() {
     inbox.ingest(&channel("x"), 0, lines.to_vec()).await.unwrap();
     for id in [MessageId(1), MessageId(2)] {
         let told = changes.recv().await.unwrap();
-        assert_eq!(told, (id, inbox.receipt(id).await.unwrap()));
+        assert_eq!(*told, (id, inbox.receipt(id).await.unwrap()));
     }
 }
 

@@ -213,3 +213,37 @@ async fn a_session_name_that_tmux_would_change_is_refused() {
         .await;
     assert!(matches!(&refused, Err(TerminalError::Failed { why, .. }) if why.contains("a.b")), "{refused:?}");
 }
+
+/// The kernel tells an end before tmux has noticed it.
+#[tokio::test]
+async fn an_agent_is_started_right_after_the_one_before_it_was_killed() {
+    let server = Server::new();
+    let mut pane = server.start(&["sleep", "1000"]).await;
+    for _ in 0..5 {
+        kill(Pid::from_raw(pane.pid), Signal::SIGKILL).expect("killed");
+        until("it has ended", async || crate::agent::process::start_time(pane.pid).is_none()).await;
+        let next = server.start(&["sleep", "1000"]).await;
+        assert_eq!((next.id.as_str(), &next.dead), (pane.id.as_str(), &None));
+        assert_ne!(next.pid, pane.pid);
+        pane = next;
+    }
+}
+
+/// A new server counts its panes from `%0` again.
+#[tokio::test]
+async fn a_dead_pane_of_the_user_that_has_the_number_of_ours_is_left_alone() {
+    let server = Server::new();
+    let ours = server.start(&["sleep", "1000"]).await;
+    server.user(&["kill-server"]);
+    // The old server takes a moment to go, and takes whoever comes in it along.
+    let theirs = ["new-session", "-d", "-s", "theirs", "-x", "80", "-y", "24", "sleep 1000"];
+    until("there is a new server", async || server.command(&theirs).status().unwrap().success()).await;
+    server.user(&["set-option", "-p", "-t", "=theirs:", "remain-on-exit", "on"]);
+    let facts = ["display-message", "-p", "-t", "=theirs:", "#{pane_id} #{pane_dead}"];
+    let theirs = server.user(&["display-message", "-p", "-t", "=theirs:", "#{pane_pid}"]);
+    kill(Pid::from_raw(theirs.parse().unwrap()), Signal::SIGKILL).expect("killed");
+    until("it is dead", async || server.user(&facts) == format!("{} 1", ours.id)).await;
+    let pane = server.start(&["sleep", "1000"]).await;
+    assert_ne!(pane.id, ours.id);
+    assert_eq!(server.user(&facts), format!("{} 1", ours.id));
+}

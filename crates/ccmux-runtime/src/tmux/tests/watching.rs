@@ -130,3 +130,21 @@ async fn the_watch_ends_with_its_listener_and_takes_socket_and_pipe_along() {
     server.tmux.inject(guard(&pane), vec!["text".to_owned()]).await.expect("typed");
     until("the pipe is gone", async || !is_piped(&server)).await;
 }
+
+#[tokio::test]
+async fn whoever_waits_for_output_is_told_of_what_came_after_the_moment_and_of_nothing_before() {
+    let server = Server::new();
+    let pane = server.start(&["sh", "-c", "stty -echo; exec cat"]).await;
+    let mut watched = Watched::new(&server);
+    assert_eq!(watched.next().await, PaneNews::Silent);
+    let before = tokio::time::Instant::now();
+    server.tmux.inject(guard(&pane), vec!["text\n".to_owned()]).await.expect("typed");
+    assert_eq!(watched.next().await, PaneNews::Active);
+    let limit = Duration::from_secs(20);
+    tokio::time::timeout(limit, server.tmux.wrote_after(before)).await.expect("it was told");
+    assert_eq!(watched.next().await, PaneNews::Silent);
+    let mut later = Box::pin(server.tmux.wrote_after(tokio::time::Instant::now()));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut later).await.is_err(), "nothing was written since");
+    server.tmux.inject(guard(&pane), vec!["more\n".to_owned()]).await.expect("typed");
+    tokio::time::timeout(limit, later).await.expect("it was told");
+}
