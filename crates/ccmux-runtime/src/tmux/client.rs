@@ -156,7 +156,7 @@ impl Client {
     }
 
     fn spawn(&self, args: &[String], with_input: bool) -> std::io::Result<Child> {
-        Command::new(self.program())
+        Command::new(program(&self.binary, self.environment.get("PATH")))
             .args(&self.server)
             .args(args)
             .env_clear()
@@ -168,15 +168,6 @@ impl Client {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-    }
-
-    /// Where PATH has it now. A bare name with an environment of its own would make the standard library fork this process
-    /// with all its memory, to have the child search.
-    fn program(&self) -> PathBuf {
-        let path = self.environment.get("PATH").filter(|_| self.binary.components().count() == 1);
-        let folders = path.map_or("", String::as_str).split(':').filter(|folder| folder.starts_with('/'));
-        let found = folders.map(|folder| Path::new(folder).join(&self.binary)).find(|path| is_program(path));
-        found.unwrap_or_else(|| self.binary.clone())
     }
 
     fn start_error(&self, error: &std::io::Error) -> String {
@@ -211,8 +202,17 @@ impl Client {
     }
 }
 
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+/// The program as a path. For a bare name, with an environment that is not ours, std forks, and a fork copies the tables of all
+/// the daemon's memory; with a path it is `posix_spawn`, which copies nothing.
+fn program(binary: &Path, path: Option<&String>) -> PathBuf {
+    let is_program = |file: &PathBuf| {
+        file.is_absolute()
+            && file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let is_bare = binary.components().count() == 1;
+    let places = path.filter(|_| is_bare).map(std::env::split_paths).into_iter().flatten();
+    // What is not found there is for std to look for, and to complain about.
+    places.map(|place| place.join(binary)).find(is_program).unwrap_or_else(|| binary.to_owned())
 }
 
 /// No answer in time.
@@ -266,6 +266,23 @@ mod tests {
         assert_eq!(literal("a;"), "a\\;");
         assert_eq!(literal(";"), "\\;");
         assert_eq!(literal("a\\;"), "a\\\\;");
+    }
+
+    #[test]
+    fn a_bare_name_is_looked_up_and_what_is_not_found_or_has_a_place_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (plain, program_file) = (dir.path().join("a"), dir.path().join("b"));
+        for (folder, mode) in [(&plain, 0o644), (&program_file, 0o755)] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("tmux"), "").unwrap();
+            std::fs::set_permissions(folder.join("tmux"), std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path = format!(".:{}:{}", plain.display(), program_file.display());
+        assert_eq!(program(Path::new("tmux"), Some(&path)), program_file.join("tmux"));
+        for as_it_is in ["./tmux", "/x/tmux", "of-nobody"] {
+            assert_eq!(program(Path::new(as_it_is), Some(&path)), Path::new(as_it_is));
+        }
+        assert_eq!(program(Path::new("tmux"), None), Path::new("tmux"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! respawn   new-session | new-window | respawn-pane      our pane carries the option @ccmux_pane SESSION
 //! capture   list-panes ; list-clients ; capture-pane     one command list, so one moment
 //! inject    source-file -  <  set-buffer ... ; if-shell GUARD { paste-buffer ... } { refused }
+//! a key     if-shell GUARD 'send-keys ...' 'refused'
 //! watch     pipe-pane 'ccmuxd pane-sink SOCKET'          the sink hands its stdin over and exits
 //! ```
 //!

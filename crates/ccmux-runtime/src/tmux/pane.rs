@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::client::{Reply, args, literal, silent, unexpanded, unformatted};
 use super::facts::{self, Facts, MARK};
-use super::script::{self, Outcome};
+use super::script::{self, Outcome, Script};
 use super::{Tmux, client};
 use crate::agent::process::start_time;
 use crate::clock::unix_ms;
@@ -279,19 +279,18 @@ impl Tmux {
         &self,
         pane: &str,
         what: &'static str,
-        script: String,
+        script: Script,
     ) -> Result<Typed, TerminalError> {
-        let pieces = script.lines().take_while(|line| line.starts_with("set-buffer")).count();
-        let list = args(&["source-file", "-"]);
+        let Script { arguments, input, buffers } = script;
         // Without an answer in time nothing is asked a second time: the script, should it still run, deletes its buffers.
-        let reply = self.client.run_with_input(what, &list, script.into_bytes()).await?;
+        let reply = self.client.run_with_input(what, &arguments, input.into_bytes()).await?;
         match script::outcome(&self.nonce, &reply.stdout) {
             Outcome::Known(Typed::Done) if reply.ok => Ok(Typed::Done),
             Outcome::Known(Typed::Refused(why)) if reply.ok => {
                 // A refusal may mean that our memory of the pane is old.
                 self.remember(None);
                 tracing::info!(event = "terminal.refused", pane, %why);
-                self.forget(what, pieces).await;
+                self.forget(what, buffers).await;
                 Ok(Typed::Refused(why))
             }
             Outcome::NotBegun if reply.no_server() => Err(TerminalError::NoPane(reply.stderr)),
@@ -301,17 +300,17 @@ impl Tmux {
             }
             outcome => {
                 tracing::warn!(event = "terminal.doubtful", what, ?outcome, why = %reply.stderr);
-                self.forget(what, pieces).await;
+                self.forget(what, buffers).await;
                 Err(silent(what))
             }
         }
     }
 
     /// Takes our buffers out of the server, if it still answers: a text must not stay in the user's buffer list.
-    async fn forget(&self, what: &'static str, pieces: usize) {
-        if pieces > 0 {
-            let script = script::forget(&self.nonce, pieces).into_bytes();
-            let _ = self.client.run_with_input(what, &args(&["source-file", "-"]), script).await;
+    async fn forget(&self, what: &'static str, buffers: usize) {
+        if buffers > 0 {
+            let Script { arguments, input, .. } = script::forget(&self.nonce, buffers);
+            let _ = self.client.run_with_input(what, &arguments, input.into_bytes()).await;
         }
     }
 

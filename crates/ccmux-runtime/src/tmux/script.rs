@@ -1,4 +1,4 @@
-//! Command lists that type, for `source-file -`: the guard and what it guards in one piece.
+//! Command lists that type: the guard and what it guards in one piece, run at once.
 //!
 //! ```text
 //! set-buffer -b ccmux-...-0 -- "..."
@@ -11,16 +11,33 @@
 //! }
 //! ```
 //!
-//! The whole text travels on the client's stdin: tmux limits arguments to 16 KB in all, and files would have to be kept
-//! private. tmux runs it between two turns of its own event loop, so the pane can't die in the middle.
+//! A text travels on the client's stdin, for `source-file -`: arguments are for everybody to see, tmux limits them to 16 KB in
+//! all, and files would have to be kept private. A key has nothing to hide: its list stands in the arguments, which saves a pipe
+//! and a round trip. tmux runs either between two turns of its own event loop, so the pane can't die in the middle.
 //! After a refusal a second script ([`forget`]) takes the buffers away: in here, the mere presence of as many
 //! `delete-buffer` as pieces would nearly double the time of every batch.
 
 use std::fmt::Write;
 
-use super::client::Nonce;
+use super::client::{Nonce, args};
 use super::facts::{MARK, activity as activity_of};
 use crate::terminal::{Guard, TerminalError, Typed, Untouched};
+
+/// A command list, as a tmux process takes it.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) arguments: Vec<String>,
+    /// What it reads on stdin.
+    pub(super) input: String,
+    /// So many buffers are made first.
+    pub(super) buffers: usize,
+}
+
+impl Script {
+    fn on_stdin(input: String, buffers: usize) -> Self {
+        Self { arguments: args(&["source-file", "-"]), input, buffers }
+    }
+}
 
 /// What a typing script printed.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,7 +56,7 @@ pub(super) fn paste(
     pane: &str,
     guard: &Guard,
     pieces: &[String],
-) -> Result<String, TerminalError> {
+) -> Result<Script, TerminalError> {
     // set-buffer makes no buffer of an empty text, and the paste of it would fail.
     let pieces: Vec<&String> = pieces.iter().filter(|piece| !piece.is_empty()).collect();
     if pieces.iter().any(|piece| piece.contains('\0')) {
@@ -52,36 +69,36 @@ pub(super) fn paste(
         let _ = writeln!(script, "set-buffer -b {name} -- {}", quoted(piece));
         let _ = writeln!(pastes, "paste-buffer -p -r -d -b {name} -t {pane}");
     }
-    guarded(&mut script, nonce, pane, guard, &pastes);
-    Ok(script)
+    let Guarded { condition, then, refused } = Guarded::new(nonce, pane, guard, &pastes);
+    let _ = writeln!(script, "if-shell -F -t {pane} \"{condition}\" {{\n{then}}} {{\n{refused}}}");
+    Ok(Script::on_stdin(script, pieces.len()))
 }
 
 /// Presses Ctrl-S.
-pub(super) fn stash(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
-    let mut script = String::new();
-    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} C-s\n"));
-    script
+pub(super) fn stash(nonce: &Nonce, pane: &str, guard: &Guard) -> Script {
+    key(nonce, pane, guard, "C-s")
 }
 
 /// Presses Enter.
-pub(super) fn enter(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
-    let mut script = String::new();
-    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} Enter\n"));
-    script
+pub(super) fn enter(nonce: &Nonce, pane: &str, guard: &Guard) -> Script {
+    key(nonce, pane, guard, "Enter")
 }
 
 /// Presses Esc.
-pub(super) fn escape(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
-    let mut script = String::new();
-    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} Escape\n"));
-    script
+pub(super) fn escape(nonce: &Nonce, pane: &str, guard: &Guard) -> Script {
+    key(nonce, pane, guard, "Escape")
 }
 
 /// Presses Ctrl-U.
-pub(super) fn clear_row(nonce: &Nonce, pane: &str, guard: &Guard) -> String {
-    let mut script = String::new();
-    guarded(&mut script, nonce, pane, guard, &format!("send-keys -t {pane} C-u\n"));
-    script
+pub(super) fn clear_row(nonce: &Nonce, pane: &str, guard: &Guard) -> Script {
+    key(nonce, pane, guard, "C-u")
+}
+
+fn key(nonce: &Nonce, pane: &str, guard: &Guard, key: &str) -> Script {
+    let Guarded { condition, then, refused } =
+        Guarded::new(nonce, pane, guard, &format!("send-keys -t {pane} {key}\n"));
+    let arguments = args(&["if-shell", "-F", "-t", pane, &condition, &then, &refused]);
+    Script { arguments, input: String::new(), buffers: 0 }
 }
 
 /// Starts a program in the pane if that carries our mark and is dead, says that it begins, and runs `then`; says nothing
@@ -110,40 +127,48 @@ pub(super) fn respawn(
 }
 
 /// Deletes the buffers of a script that was refused or broke off.
-pub(super) fn forget(nonce: &Nonce, pieces: usize) -> String {
-    (0..pieces).fold(String::new(), |mut script, index| {
+pub(super) fn forget(nonce: &Nonce, buffers: usize) -> Script {
+    let input = (0..buffers).fold(String::new(), |mut script, index| {
         let _ = writeln!(script, "delete-buffer -b {}", nonce.buffer(index));
         script
-    })
+    });
+    Script::on_stdin(input, 0)
 }
 
-fn guarded(script: &mut String, nonce: &Nonce, pane: &str, guard: &Guard, then: &str) {
-    let (nonce, pid) = (nonce.as_str(), guard.pid);
-    // Synchronised panes would send our key to the user's other panes too; a pane with its input off takes none.
-    let synchronised = "#{&&:#{pane_synchronized},#{!=:#{window_panes},1}}";
-    let touched = match &guard.untouched {
-        Some(Untouched { cursor: (x, y), activity }) => {
-            let moved = format!("#{{!=:#{{cursor_x}}.#{{cursor_y}},{x}.{y}}}");
-            match activity {
-                Some(then) => format!("#{{||:{moved},#{{!=:{},{}}}}}", activity_of(pane), then.as_str()),
-                None => moved,
+/// What is done if the pane is as it must be, and what is said if not.
+struct Guarded {
+    condition: String,
+    then: String,
+    refused: String,
+}
+
+impl Guarded {
+    fn new(nonce: &Nonce, pane: &str, guard: &Guard, then: &str) -> Self {
+        let (nonce, pid) = (nonce.as_str(), guard.pid);
+        // Synchronised panes would send our key to the user's other panes too; a pane with its input off takes none.
+        let synchronised = "#{&&:#{pane_synchronized},#{!=:#{window_panes},1}}";
+        let touched = match &guard.untouched {
+            Some(Untouched { cursor: (x, y), activity }) => {
+                let moved = format!("#{{!=:#{{cursor_x}}.#{{cursor_y}},{x}.{y}}}");
+                match activity {
+                    Some(then) => format!("#{{||:{moved},#{{!=:{},{}}}}}", activity_of(pane), then.as_str()),
+                    None => moved,
+                }
             }
-        }
-        None => "0".to_owned(),
-    };
-    let _ = write!(
-        script,
-        "if-shell -F -t {pane} \"#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?{synchronised},0,\
-         #{{?{touched},0,#{{==:#{{pane_pid}},{pid}}}}}}}}}}}}}\" {{\n\
-         display-message -p \"{nonce}B\"\n\
-         {then}\
-         display-message -p \"{nonce}D\"\n\
-         }} {{\n\
-         display-message -p -t {pane} \"{nonce}R process #{{pane_pid}}#{{?#{{!=:#{{pane_pid}},{pid}}}, is not {pid},}}\
-         #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}#{{?{touched}, was typed into since the last look,}}\
-         #{{?pane_input_off, has its input off,}}#{{?{synchronised}, is synchronised with other panes,}}\"\n\
-         }}\n"
-    );
+            None => "0".to_owned(),
+        };
+        let condition = format!(
+            "#{{?pane_dead,0,#{{?pane_in_mode,0,#{{?pane_input_off,0,#{{?{synchronised},0,#{{?{touched},0,\
+             #{{==:#{{pane_pid}},{pid}}}}}}}}}}}}}"
+        );
+        let then = format!("display-message -p \"{nonce}B\"\n{then}display-message -p \"{nonce}D\"\n");
+        let refused = format!(
+            "display-message -p -t {pane} \"{nonce}R process #{{pane_pid}}#{{?#{{!=:#{{pane_pid}},{pid}}}, is not {pid},}}\
+             #{{?pane_dead, is dead,}}#{{?pane_in_mode, is in a mode,}}#{{?{touched}, was typed into since the last look,}}\
+             #{{?pane_input_off, has its input off,}}#{{?{synchronised}, is synchronised with other panes,}}\"\n"
+        );
+        Self { condition, then, refused }
+    }
 }
 
 /// Reads what a script printed.
