@@ -1,3 +1,5 @@
+//! When a version that was asked ahead of a start is taken, and when it is asked anew; no process of an agent runs.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

@@ -25,6 +25,10 @@ const SIZE: (&str, &str) = ("160", "48");
 const NOTICED_WITHIN: Duration = Duration::from_secs(1);
 const NOTICE_PAUSE: Duration = Duration::from_millis(20);
 
+/// How often a session is tried again in a server that was just ending, and after what time.
+const ENDING_SERVERS: u32 = 3;
+const SERVER_ENDS: Duration = Duration::from_millis(50);
+
 /// From so many rows above the screen.
 const LAST_WORDS: &str = "-50";
 
@@ -150,7 +154,15 @@ impl Tmux {
     async fn make(&self, cwd: &str, argv: &[String]) -> Result<Pane, TerminalError> {
         let name = &self.settings.session;
         let new_session = args(&["new-session", "-d", "-x", SIZE.0, "-y", SIZE.1, "-s", name]);
-        let reply = self.make_with(new_session, cwd, argv).await?;
+        let mut reply = self.make_with(new_session.clone(), cwd, argv).await?;
+        // It came to a server on its way out, whose last session had ended: nothing was made there.
+        for _ in 0..ENDING_SERVERS {
+            if reply.ok || !reply.stderr.contains("server exited") {
+                break;
+            }
+            tokio::time::sleep(SERVER_ENDS).await;
+            reply = self.make_with(new_session.clone(), cwd, argv).await?;
+        }
         if !reply.ok && reply.stderr.contains("duplicate session") {
             // The session is there, without a pane of ours: it is the user's, and stays as it is.
             let new_window =
