@@ -1,4 +1,4 @@
-//! When a version that was asked ahead of a start is taken, and when it is asked anew; no process of an agent runs.
+//! When a version that was asked ahead of a start is taken, and when it is asked anew. The agent is a script that notes each question.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
