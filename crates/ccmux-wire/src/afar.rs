@@ -22,7 +22,7 @@ pub struct Code(String);
 
 /// The text is no code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no code: give the five letters behind `code:`")]
+#[error("{0:?} is no code: give the five letters behind `code:`, of bcdfghjkmnpqrstvwxz")]
 pub struct NoCode(String);
 
 impl Code {

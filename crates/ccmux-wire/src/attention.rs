@@ -8,7 +8,7 @@ pub struct Standing {
     /// Longest first.
     pub items: Vec<WaitingItem>,
     /// What no notices come of.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub mutes: Vec<MutedUntil>,
 }
 

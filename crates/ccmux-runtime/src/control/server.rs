@@ -252,7 +252,11 @@ impl<T: Terminal> Desk<T> {
     async fn request(&self, request: Request) -> Reply {
         let principal = self.principal(&request);
         if !principal.may(&request) {
-            return Reply::refused(ErrorCode::NotAllowed, "this verb is not for you");
+            let whose = match principal {
+                Principal::Owner => "only within a container that `ccmux run` started",
+                _ => "not from here: ask as the user who runs the daemon",
+            };
+            return Reply::refused(ErrorCode::NotAllowed, whose);
         }
         match request {
             Request::Tool(call) => {
