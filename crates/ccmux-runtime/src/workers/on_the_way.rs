@@ -53,9 +53,9 @@ impl OnTheWay {
         texts.push(text);
     }
 
-    /// Enter was pressed for a batch; one at a time is on its way there.
-    pub fn note_entered(&self, batch: BatchId, at: UnixMs) {
-        *self.entered() = Some((batch, at));
+    /// Enter is pressed for a batch; one at a time is on its way there. `None`: it was not, after all.
+    pub fn note_entered(&self, batch: BatchId, at: Option<UnixMs>) {
+        *self.entered() = at.map(|at| (batch, at));
     }
 
     /// When Enter was last pressed for a batch, if this daemon did it.

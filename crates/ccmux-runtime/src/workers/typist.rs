@@ -274,16 +274,20 @@ impl<T: Terminal> Typist<T> {
             Ok(untouched) => untouched,
             Err(reason) => return Event::EnterRefused { batch, reason },
         };
-        match self.terminal.press_enter(Guard { pid: known.pid, untouched }).await {
+        // The receipt may come before tmux says that it pressed.
+        let before = self.on_the_way.entered_at(batch);
+        self.on_the_way.note_entered(batch, Some(unix_ms()));
+        let reason = match self.terminal.press_enter(Guard { pid: known.pid, untouched }).await {
             // No answer: it may have been pressed, so it counts; nothing follows from it without another look.
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => {
                 tracing::info!(event = "batch.entered", %batch);
-                self.on_the_way.note_entered(batch, unix_ms());
-                Event::EnterPressed { batch }
+                return Event::EnterPressed { batch };
             }
-            Ok(Typed::Refused(reason)) => Event::EnterRefused { batch, reason },
-            Err(error) => Event::EnterRefused { batch, reason: error.to_string() },
-        }
+            Ok(Typed::Refused(reason)) => reason,
+            Err(error) => error.to_string(),
+        };
+        self.on_the_way.note_entered(batch, before);
+        Event::EnterRefused { batch, reason }
     }
 }
 
