@@ -34,7 +34,11 @@ impl Client {
         let socket = control_socket(dir).map_err(|error| unreachable(&dir.join("control.sock"), &error))?;
         let stream = connect_within(&socket, IO_LIMIT).map_err(|error| {
             let why = error.to_string();
-            Failure::Unreachable { socket: socket.clone(), why, remedy: "start ccmuxd" }
+            Failure::Unreachable {
+                socket: socket.clone(),
+                why,
+                remedy: "start ccmuxd, with the same -i or CCMUX_RUNTIME_DIR",
+            }
         })?;
         Ok(Self { stream: BufReader::new(stream), socket })
     }

@@ -262,8 +262,8 @@ impl Evidence {
         };
         let screen = match &self.seen {
             None => "screen: not looked at yet".to_owned(),
-            Some(seen) => {
-                format!("screen: {:?}, the box holds {:?}, {}", seen.class, seen.holds, ago(self.seen_at))
+            Some(Seen { class, holds, .. }) => {
+                format!("screen: {class:?}, the box holds {holds:?}, {}", ago(self.seen_at)).to_lowercase()
             }
         };
         let human = match self.seen.as_ref().and_then(|seen| seen.active_at) {
