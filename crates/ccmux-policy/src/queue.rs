@@ -76,21 +76,12 @@ impl Queue {
         if self.expires.is_none_or(|at| at > now) {
             return Vec::new();
         }
-        self.take_where(|waiting| waiting.expires.is_some_and(|at| at <= now))
-    }
-
-    /// Takes a message out, if it waits.
-    pub fn remove(&mut self, id: MessageId) {
-        self.take_where(|waiting| waiting.message.id == id);
-    }
-
-    fn take_where(&mut self, mut is_taken: impl FnMut(&Waiting) -> bool) -> Vec<Message> {
         let mut taken = Vec::new();
         for line in self.channels.values_mut() {
             line.waiting.retain(|waiting| {
-                let takes = is_taken(waiting);
-                taken.extend(takes.then(|| waiting.message.clone()));
-                !takes
+                let is_old = waiting.expires.is_some_and(|at| at <= now);
+                taken.extend(is_old.then(|| waiting.message.clone()));
+                !is_old
             });
         }
         self.channels.retain(|_, line| !line.waiting.is_empty());
@@ -99,6 +90,17 @@ impl Queue {
         self.messages -= taken.len() as u64;
         self.bytes -= taken.iter().map(|message| message.bytes).sum::<u64>();
         taken
+    }
+
+    /// Takes a message out, if it waits. Many are dropped one by one: no other one is looked at.
+    pub fn remove(&mut self, id: MessageId) {
+        for line in self.channels.values_mut() {
+            let place = line.waiting.binary_search_by_key(&id, |waiting| waiting.message.id);
+            let removed = place.ok().and_then(|place| line.waiting.remove(place));
+            self.bytes -= removed.as_ref().map_or(0, |removed| removed.message.bytes);
+            self.messages -= u64::from(removed.is_some());
+        }
+        self.channels.retain(|_, line| !line.waiting.is_empty());
     }
 
     /// Takes the next batch out: channel by channel in turn, each one's oldest, until `limit` bytes; shown in order of

@@ -35,10 +35,10 @@ pub struct Untouched {
 pub struct Activity(String);
 
 impl Activity {
-    /// As the terminal prints it; `None` if that is anything but numbers and blanks.
+    /// As the terminal prints it; `None` if that is anything but numbers and blanks, or nothing.
     pub fn new(printed: &str) -> Option<Self> {
         let plain = printed.chars().all(|c| c.is_ascii_digit() || c == ' ');
-        plain.then(|| Self(printed.to_owned()))
+        (plain && !printed.trim().is_empty()).then(|| Self(printed.to_owned()))
     }
 
     /// Before this second all of it: a key from then on changes it.

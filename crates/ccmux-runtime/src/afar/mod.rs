@@ -44,6 +44,7 @@ use ccmux_wire::id::SessionId;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::attention::{Ears, Heard};
 use crate::clock::Clock;
@@ -94,8 +95,19 @@ enum Outcome {
 struct Open {
     ask: Arc<Ask>,
     since: UnixMs,
+    /// Each hook that waits listens, and nobody else: who left is known by their number.
     outcome: watch::Sender<Outcome>,
     call: Option<Marked>,
+    /// Cancelled when it is open no more.
+    over: CancellationToken,
+    _over: DropGuard,
+}
+
+impl Open {
+    fn new(ask: Arc<Ask>, since: UnixMs, outcome: watch::Sender<Outcome>, call: Option<Marked>) -> Self {
+        let over = CancellationToken::new();
+        Self { ask, since, outcome, call, _over: over.clone().drop_guard(), over }
+    }
 }
 
 #[derive(Debug)]
@@ -274,7 +286,7 @@ impl Answers {
         let ask = Arc::new(ask);
         tracing::info!(event = "permission.asked", session = %ask.session, tool = %ask.tool, kind = ask.kind());
         let call = ask.call.clone().and_then(|asked| Marked::of(asked, &self.0.projects_dir));
-        state.open.insert(code.clone(), Open { ask: Arc::clone(&ask), since: now.wall, outcome, call });
+        state.open.insert(code.clone(), Open::new(Arc::clone(&ask), now.wall, outcome, call));
         let channel = state.settings.channel.clone();
         let forgotten = state.policy.forget(now);
         drop(state);
@@ -291,13 +303,13 @@ impl Answers {
         if let Err(error) = kept.and(inbox.forget_codes(forgotten).await) {
             tracing::error!(event = "inbox.failed", %error);
         }
-        let mut outcome = match self.state().open.get(&code) {
-            Some(open) => open.outcome.subscribe(),
+        let over = match self.state().open.get(&code) {
+            Some(open) => open.over.clone(),
             None => return,
         };
         tokio::select! {
             () = self.tell_until_told(&channel, ask.message(&code)) => {}
-            _over = outcome.wait_for(|outcome| *outcome != Outcome::Waits) => {}
+            () = over.cancelled() => {}
         }
     }
 

@@ -137,6 +137,28 @@ async fn an_ask_is_over_when_its_last_hook_is_gone() {
     assert_eq!(late, Err(NotAnswered::TooLate(End::Left)));
 }
 
+/// Whoever tells of it waits for a reader, and is no hook: nothing is allowed that nobody waits for.
+#[tokio::test]
+async fn an_ask_that_nobody_was_told_of_is_over_too_when_its_last_hook_is_gone() {
+    let desk = desk(|settings| settings.channel = "nobody".into()).await;
+    let waiting = desk.ask("ls").unwrap();
+    let code = desk.code();
+    let is_kept = async {
+        while desk.inbox.answers_left().await.unwrap().codes.is_empty() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LIMIT, is_kept).await.unwrap();
+    // The task that kept it goes on to tell.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    drop(waiting);
+    assert_eq!(desk.answers.open_asks().len(), 0);
+    let late = desk.answers.answer(code.as_str(), &Reply::Allow, By::Trusted).await;
+    assert_eq!(late, Err(NotAnswered::TooLate(End::Left)));
+}
+
 #[tokio::test]
 async fn a_line_of_the_channel_answers_and_is_no_message() {
     let mut desk = desk(|_| {}).await;

@@ -40,14 +40,17 @@ pub(super) fn list_clients(nonce: &Nonce) -> Vec<String> {
 
 /// A format: when keys last came from each session that shows the pane. tmux notes it before it hands on the key, so what
 /// is typed behind a look shows here although the agent has not drawn it.
+///
+/// `pane` is a condition that holds for it alone, without its id: where tmux expands times, too, `%3` is one.
 pub(super) fn activity(pane: &str) -> String {
-    format!("#{{S:#{{W:#{{P:#{{?#{{==:#{{pane_id}},{pane}}},#{{session_activity}} ,}}}}}}}}")
+    format!("#{{S:#{{W:#{{P:#{{?{pane},#{{session_activity}} ,}}}}}}}}")
 }
 
 /// `capture-pane` behind lines with the activity, and that the screen follows.
-pub(super) fn screen(nonce: &Nonce, pane: &str) -> Vec<String> {
+pub(super) fn screen(nonce: &Nonce, session: &str, pane: &str) -> Vec<String> {
+    let ours = format!("#{{==:#{{{MARK}}},{session}}}");
     let (activity, head) =
-        (format!("{}A {}", nonce.as_str(), activity(pane)), format!("{}S", nonce.as_str()));
+        (format!("{}A {}", nonce.as_str(), activity(&ours)), format!("{}S", nonce.as_str()));
     let list = ["display-message", "-p", &activity, ";", "display-message", "-p", &head, ";"];
     let capture = ["capture-pane", "-p", "-e", "-t", pane];
     [args(&list), args(&capture)].concat()

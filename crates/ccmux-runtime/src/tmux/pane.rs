@@ -255,7 +255,7 @@ impl Tmux {
     async fn look_at(&self, id: &str) -> Result<Capture, TerminalError> {
         let mut list = self.list_pane_and_clients();
         list.push(";".to_owned());
-        list.extend(facts::screen(&self.nonce, id));
+        list.extend(facts::screen(&self.nonce, &self.settings.session, id));
         let second = unix_ms().0.div_euclid(1000);
         let reply = self.client.run("capture the pane", &list).await?.done("capture the pane")?;
         let mut facts = Facts::read(&self.nonce, &reply.stdout);

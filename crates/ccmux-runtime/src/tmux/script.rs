@@ -149,9 +149,10 @@ impl Guarded {
         let synchronised = "#{&&:#{pane_synchronized},#{!=:#{window_panes},1}}";
         let touched = match &guard.untouched {
             Some(Untouched { cursor: (x, y), activity }) => {
+                let ours = format!("#{{==:#{{pane_pid}},{pid}}}");
                 let moved = format!("#{{!=:#{{cursor_x}}.#{{cursor_y}},{x}.{y}}}");
                 match activity {
-                    Some(then) => format!("#{{||:{moved},#{{!=:{},{}}}}}", activity_of(pane), then.as_str()),
+                    Some(then) => format!("#{{||:{moved},#{{!=:{},{}}}}}", activity_of(&ours), then.as_str()),
                     None => moved,
                 }
             }

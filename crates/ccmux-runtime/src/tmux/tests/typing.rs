@@ -135,6 +135,27 @@ async fn what_the_guard_forbids_is_refused_with_a_reason_and_nothing_is_typed() 
     assert_eq!(server.user(&["list-buffers"]), "");
 }
 
+/// Whatever id tmux gives it, in whatever window: twelve of them, of which all but the first are not the current one.
+#[tokio::test]
+async fn every_pane_is_typed_into_while_nobody_touches_it_and_not_after() {
+    let server = Server::new();
+    let mut pane = server.start(&["cat"]).await;
+    server.user(&["new-window", "-t", "=ccmux:", "sleep 1000"]);
+    until("a second to be over", async || server.capture().await.activity.is_some()).await;
+    for _ in 0..12 {
+        let untouched = server.capture().await.untouched();
+        let activity = untouched.activity.clone().expect("nobody is attached");
+        let guard = Guard { untouched: Some(untouched.clone()), ..guard(&pane) };
+        assert_eq!(server.tmux.press_enter(guard).await, Ok(Typed::Done), "{activity:?} in {}", pane.id);
+        let other = Activity::new(&format!("1{}", activity.as_str()));
+        let cursor = server.capture().await.pane.cursor;
+        let touched = Guard { untouched: Some(Untouched { cursor, activity: other }), ..self::guard(&pane) };
+        refuses(&server, touched, "typed into since the last look").await;
+        server.user(&["kill-pane", "-t", &pane.id]);
+        pane = server.start(&["cat"]).await;
+    }
+}
+
 async fn refuses(server: &Server, guard: Guard, reason: &str) {
     let paste = server.tmux.inject(guard.clone(), vec!["never".to_owned()]).await;
     for typed in [paste, server.tmux.press_enter(guard).await] {
