@@ -93,7 +93,11 @@ fn find(program: &str, path_variable: &str) -> Option<PathBuf> {
         return Some(program.into());
     }
     let folders = path_variable.split(':').filter(|folder| !folder.is_empty());
-    folders.map(|folder| Path::new(folder).join(OsStr::new(program))).find(|path| path.is_file())
+    folders.map(|folder| Path::new(folder).join(OsStr::new(program))).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
