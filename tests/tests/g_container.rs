@@ -186,11 +186,13 @@ fn a_container_outlives_the_daemon_and_its_directory_does_not_outlive_it() {
         return;
     }
     let house = house();
-    let script = "until [ -e go ]; do sleep 0.1; done; ccmux container notify after the restart; touch told 2>/dev/null; \
-                  until [ -e end ]; do sleep 0.1; done";
+    let script = "ccmux container notify before it; until [ -e go ]; do sleep 0.1; done; \
+                  ccmux container notify after the restart; until [ -e end ]; do sleep 0.1; done";
     let running = container::spawn(&house, script);
-    house.wait_until("its directory", || dirs(&house).len() == 1);
+    // A daemon that is killed before it answered starts no container.
+    house.wait_for_notice_of("before it");
     let before = dirs(&house);
+    assert_eq!(before.len(), 1, "{before:?}");
     house.kill9();
     house.start();
     house.wait_until("its socket", || before[0].join("ccmux.sock").exists());
