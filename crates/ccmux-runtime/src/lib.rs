@@ -62,6 +62,7 @@ pub mod mcp;
 pub mod metrics;
 pub mod notify;
 pub mod outlet;
+pub mod program;
 pub mod prompt;
 pub mod readable;
 pub mod recorder;

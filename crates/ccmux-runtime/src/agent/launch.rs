@@ -29,6 +29,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::record;
+use crate::program::find;
 
 /// More than any environment: Linux's own limit for arguments and environment is 2 MiB by default.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -301,16 +302,10 @@ fn look_up(program: &str, path_variable: &str) -> Result<PathBuf, LaunchError> {
     if program.contains('/') {
         return Ok(PathBuf::from(program));
     }
-    let candidates =
-        path_variable.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(program));
-    candidates.into_iter().find(|path| is_executable(path)).ok_or_else(|| LaunchError::NotFound {
+    find(program, path_variable).ok_or_else(|| LaunchError::NotFound {
         program: program.to_owned(),
         path_variable: path_variable.to_owned(),
     })
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
 }
 
 #[cfg(test)]

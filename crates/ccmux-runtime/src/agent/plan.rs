@@ -11,6 +11,7 @@ use ccmux_wire::id::SessionId;
 use rustix::process::{Resource, getrlimit};
 
 use super::launch::{LaunchFile, scrubbed_environment};
+use crate::program::find;
 use crate::settings::{Settings, expand};
 
 /// Where our own arguments go, if the command names the place.
@@ -166,18 +167,8 @@ fn with_arguments(command: &[String], own: Vec<String>) -> Vec<String> {
 
 fn check_program(command: &[String], environment: &BTreeMap<String, String>) -> Result<(), PlanError> {
     let program = command.first().ok_or_else(|| PlanError::Settings("agent.command is empty".into()))?;
-    let found = if program.contains('/') {
-        is_executable(Path::new(program))
-    } else {
-        let path = environment.get("PATH").map_or("", String::as_str);
-        path.split(':').filter(|dir| !dir.is_empty()).any(|dir| is_executable(&Path::new(dir).join(program)))
-    };
-    if found { Ok(()) } else { Err(PlanError::NoProgram(program.clone())) }
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    let path = environment.get("PATH").map_or("", String::as_str);
+    find(program, path).map(drop).ok_or_else(|| PlanError::NoProgram(program.clone()))
 }
 
 /// Claude Code never trusts the home folder for good, and `/` is everything: both only when asked for.

@@ -8,9 +8,8 @@
 //! An answer counts for the file that was asked, as long as it is the same one, and for ten seconds: what is started may be
 //! a program that looks up which version it starts, and would be the same file for another version.
 
-use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::plan::AgentPlan;
 use super::start::ask_version;
 use super::version::{Version, VersionError};
+use crate::program::find;
 
 /// So long an answer counts.
 const COUNTS_FOR: Duration = Duration::from_secs(10);
@@ -86,18 +86,6 @@ impl ProgramFile {
         let changed = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
         Some(Self { path, device: found.dev(), inode: found.ino(), size: found.size(), changed })
     }
-}
-
-fn find(program: &str, path_variable: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return Some(program.into());
-    }
-    let folders = path_variable.split(':').filter(|folder| !folder.is_empty());
-    folders.map(|folder| Path::new(folder).join(OsStr::new(program))).find(|path| is_program(path))
-}
-
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::finding::Finding;
 use super::patient::Patient;
 use crate::notify::desktop;
 use crate::notify::sound::Sound;
+use crate::program::find;
 use crate::settings::expand;
 use crate::settings::routes::RouteSettings;
 use crate::settings::services::Secret;
@@ -81,11 +82,7 @@ fn secret_that_lacks(
 }
 
 fn is_program(program: &str, environment: &BTreeMap<String, String>) -> bool {
-    if program.contains('/') {
-        return Path::new(program).is_file();
-    }
-    let dirs = environment.get("PATH").cloned().unwrap_or_default();
-    std::env::split_paths(&dirs).any(|dir| dir.join(program).is_file())
+    find(program, environment.get("PATH").map_or("", String::as_str)).is_some()
 }
 
 #[cfg(test)]
@@ -123,6 +120,14 @@ mod tests {
         }
         for file in ["bus", "espeak-ng", "url", "topic", "tell-me"] {
             std::fs::write(dir.path().join(file), "").unwrap();
+        }
+        assert!(
+            lack_of(&all[6].0, &environment, dir.path()).is_some(),
+            "a file that can't be run is no program"
+        );
+        for program in ["espeak-ng", "tell-me"] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(dir.path().join(program), mode).unwrap();
         }
         environment.insert("ROBOT_SECRET".into(), "SEC".into());
         assert!(all.iter().all(|(route, _)| lack_of(route, &environment, dir.path()).is_none()));

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::process::{Child, Command};
 
 use super::TmuxSettings;
 use crate::agent::launch::scrubbed_environment;
+use crate::program::find_absolute;
 use crate::terminal::TerminalError;
 
 /// How long one tmux process may take.
@@ -205,14 +205,10 @@ impl Client {
 /// The program as a path. For a bare name, with an environment that is not ours, std forks, and a fork copies the tables of all
 /// the daemon's memory; with a path it is `posix_spawn`, which copies nothing.
 fn program(binary: &Path, path: Option<&String>) -> PathBuf {
-    let is_program = |file: &PathBuf| {
-        file.is_absolute()
-            && file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    let is_bare = binary.components().count() == 1;
-    let places = path.filter(|_| is_bare).map(std::env::split_paths).into_iter().flatten();
+    let bare = binary.to_str().filter(|name| !name.contains('/'));
+    let found = bare.zip(path).and_then(|(name, path)| find_absolute(name, path));
     // What is not found there is for std to look for, and to complain about.
-    places.map(|place| place.join(binary)).find(is_program).unwrap_or_else(|| binary.to_owned())
+    found.unwrap_or_else(|| binary.to_owned())
 }
 
 /// No answer in time.
@@ -258,6 +254,8 @@ pub(super) fn args(words: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]

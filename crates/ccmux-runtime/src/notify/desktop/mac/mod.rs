@@ -12,11 +12,12 @@
 //!
 //! Nothing of it calls macOS itself, so that all of it is compiled and tested everywhere, with programs that stand in for
 //! those of macOS. It was never run on a Mac.
+use crate::program::find_absolute;
 
 pub(super) mod bubble;
 pub(super) mod window;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where Homebrew puts programs; a daemon that launchd started does not have it in its `PATH`.
 const BREWED: [&str; 2] = ["/opt/homebrew/bin", "/usr/local/bin"];
@@ -47,10 +48,7 @@ impl MacTools {
 }
 
 fn notifier_in(path: &str) -> Option<PathBuf> {
-    let dirs = std::env::split_paths(path).chain(BREWED.iter().map(PathBuf::from));
-    let found = dirs.filter(|dir| dir.is_absolute()).map(|dir| dir.join("terminal-notifier"));
-    let mut found = found.filter(|program: &PathBuf| Path::is_file(program));
-    found.next()
+    find_absolute("terminal-notifier", &format!("{path}:{}", BREWED.join(":")))
 }
 
 #[cfg(test)]
