@@ -24,6 +24,11 @@ pub fn folder() -> PathBuf {
     folder
 }
 
+/// The folder for what is built, and for what is installed for the tests: `target`.
+pub fn target() -> PathBuf {
+    folder().parent().expect("target/<profile>").to_owned()
+}
+
 /// The repository's folder.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository").to_owned()

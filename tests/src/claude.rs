@@ -7,8 +7,8 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 
 use crate::binaries;
+use crate::fetched;
 use crate::house::{House, HouseBuilder};
-use crate::npm;
 
 /// The version that the tests are written for.
 pub const VERSION: &str = "2.1.332";
@@ -30,7 +30,7 @@ impl Drop for Mock {
 
 /// Claude's executable, installed if it is not there; or why it can't be had.
 pub fn installed() -> Result<PathBuf, String> {
-    installed_in(binaries::folder().parent().expect("target/<profile>"))
+    installed_in(&binaries::target())
 }
 
 /// [`installed`] into a folder for what is built.
@@ -40,22 +40,13 @@ pub fn installed_in(target: &Path) -> Result<PathBuf, String> {
     }
     let target = target.join(format!("npm-claude-{VERSION}"));
     let claude = target.join("node_modules/@anthropic-ai/claude-code-linux-x64/claude");
-    npm::install(&format!("@anthropic-ai/claude-code-linux-x64@{VERSION}"), &target, &claude)?;
+    fetched::npm(&format!("@anthropic-ai/claude-code-linux-x64@{VERSION}"), &target, &claude)?;
     Ok(claude)
 }
 
 /// Claude's executable; without the registry this fails in CI and is skipped elsewhere, saying so.
 pub fn or_skip() -> Option<PathBuf> {
-    match installed() {
-        Ok(claude) => Some(claude),
-        Err(why) if std::env::var_os("CI").is_some() => {
-            panic!("Claude Code can't be installed from npm: {why}")
-        }
-        Err(why) => {
-            println!("skipped: Claude Code can't be installed from npm ({why})");
-            None
-        }
-    }
+    fetched::or_skip("Claude Code from npm", installed())
 }
 
 /// A house with the real Claude, ready, under these settings.

@@ -171,7 +171,7 @@ impl Desktop {
 
     /// A picture, kept in the target directory.
     pub fn picture(&self, name: &str) -> PathBuf {
-        let dir = binaries::folder().parent().expect("target/<profile>").join("desktop");
+        let dir = binaries::target().join("desktop");
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join(format!("{name}.png"));
         assert!(self.run("import", &["-window", "root", &path.display().to_string()]).is_some());

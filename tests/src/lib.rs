@@ -14,6 +14,7 @@
 //! | [`listening`] | programs that read a stream: `nc`, `socat`, `curl`, `ccmux tail` |
 //! | [`container`] | containers of a house, on bubblewrap |
 //! | [`crowd`] | many subscribers at once |
+//! | [`fetched`] | programs from the registries |
 //! | [`human`] | somebody at the terminal: a tmux client whose keys are typed |
 //! | [`desktop`] | an X server with a real notification daemon |
 //! | [`claude`] | the real Claude Code CLI on a mock of the model's API |
@@ -23,7 +24,6 @@
 //! | [`proof`] | what ccmux claims of deliveries, held against the agent's transcript |
 //! | [`receiver`] | services that take notices, as strict as their documents |
 //! | [`systemd`] | a stand-in for systemd: notifications, the descriptor store |
-//! | [`npm`] | programs from npm |
 //! | [`opencode`] | the real OpenCode CLI on a mock of a model's provider |
 //! | [`patience`] | waiting for a fact, with a limit |
 //!
@@ -48,6 +48,7 @@ pub mod container;
 pub mod crowd;
 pub mod desktop;
 pub mod doors;
+pub mod fetched;
 pub mod house;
 pub mod http;
 pub mod human;
@@ -57,7 +58,6 @@ pub mod mcp_library;
 pub mod metrics;
 pub mod notes;
 pub mod notices;
-pub mod npm;
 pub mod opencode;
 pub mod patience;
 pub mod proof;

@@ -3,59 +3,22 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::binaries;
+use crate::fetched;
 use crate::house::House;
 use crate::patience::LIMIT;
 
-/// The version that the tests are written for.
-const VERSION: &str = "2.3.0";
-
-/// The Python that has the library, installed if it is not there; or why it can't be had.
-fn installed() -> Result<PathBuf, String> {
-    let target = binaries::folder().parent().expect("target/<profile>").join(format!("python-mcp-{VERSION}"));
-    let (python, done) = (target.join("bin/python"), target.join("installed"));
-    if !done.exists() {
-        // A venv can't be renamed: the first of several tests makes it, the others wait.
-        let _place = lock(&target.with_extension("lock"))?;
-        if !done.exists() {
-            let _ = fs::remove_dir_all(&target);
-            run(Command::new("python3").args(["-m", "venv"]).arg(&target))?;
-            let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-            run(Command::new(&python).args(pip).arg(format!("mcp=={VERSION}")))?;
-            fs::write(&done, "").map_err(|error| error.to_string())?;
-        }
-    }
-    Ok(python)
-}
-
-fn lock(path: &Path) -> Result<fs::File, String> {
-    let file = fs::File::create(path).map_err(|error| error.to_string())?;
-    file.lock().map_err(|error| error.to_string())?;
-    Ok(file)
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned();
-    if output.status.success() { Ok(()) } else { Err(format!("{command:?} ({}): {said}", output.status)) }
-}
+/// The release that the tests are written for.
+const PACKAGE: &str = "mcp==2.3.0";
 
 /// The Python with the library; without PyPI this fails in CI and is skipped elsewhere, saying so.
 pub fn or_skip() -> Option<PathBuf> {
-    match installed() {
-        Ok(python) => Some(python),
-        Err(why) if std::env::var_os("CI").is_some() => panic!("mcp can't be installed from PyPI: {why}"),
-        Err(why) => {
-            println!("skipped: mcp can't be installed from PyPI ({why})");
-            None
-        }
-    }
+    fetched::or_skip(PACKAGE, fetched::python(PACKAGE))
 }
 
 /// How the library comes to the tools.

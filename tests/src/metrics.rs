@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::binaries;
+use crate::fetched;
 use crate::house::House;
 
 /// The parser's release that the tests are written for.
@@ -41,31 +41,7 @@ impl MetricsPage {
 /// The parser's Python, installed if it is not there. Without the registry this fails in CI and is skipped elsewhere,
 /// saying so.
 pub fn parser_or_skip() -> Option<PathBuf> {
-    match installed() {
-        Ok(python) => Some(python),
-        Err(why) if std::env::var_os("CI").is_some() => panic!("{PACKAGE} can't be installed: {why}"),
-        Err(why) => {
-            println!("skipped: {PACKAGE} can't be installed ({why})");
-            None
-        }
-    }
-}
-
-fn installed() -> Result<PathBuf, String> {
-    let target = binaries::folder().parent().expect("target/<profile>").join("venv-prometheus");
-    let python = target.join("bin/python");
-    if !target.join("ready").exists() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&target))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", PACKAGE]))?;
-        fs::write(target.join("ready"), "").map_err(|error| error.to_string())?;
-    }
-    Ok(python)
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("python3: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    if output.status.success() { Ok(()) } else { Err(said) }
+    fetched::or_skip(PACKAGE, fetched::python(PACKAGE))
 }
 
 impl House {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::binaries;
+use crate::fetched;
 use crate::house::House;
-use crate::npm;
 use crate::patience;
 
 /// It starts slowly, and more so where many tests run.
@@ -21,24 +21,16 @@ pub const VERSION: &str = "1.18.33";
 
 /// OpenCode's executable; without the registry this fails in CI and is skipped elsewhere, saying so.
 pub fn or_skip() -> Option<PathBuf> {
-    match installed() {
-        Ok(program) => Some(program),
-        Err(why) if std::env::var_os("CI").is_some() => panic!("OpenCode can't be installed from npm: {why}"),
-        Err(why) => {
-            println!("skipped: OpenCode can't be installed from npm ({why})");
-            None
-        }
-    }
+    fetched::or_skip("OpenCode from npm", installed())
 }
 
 fn installed() -> Result<PathBuf, String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("the test knows the package for Linux on x86_64 only".into());
     }
-    let target =
-        binaries::folder().parent().expect("target/<profile>").join(format!("npm-opencode-{VERSION}"));
+    let target = binaries::target().join(format!("npm-opencode-{VERSION}"));
     let program = target.join("node_modules/opencode-linux-x64/bin/opencode");
-    npm::install(&format!("opencode-linux-x64@{VERSION}"), &target, &program)?;
+    fetched::npm(&format!("opencode-linux-x64@{VERSION}"), &target, &program)?;
     Ok(program)
 }
 

@@ -186,9 +186,10 @@ fn e4_the_token_is_in_no_log_no_argument_and_no_environment() {
         assert!(!process.environment.contains(&token), "environment of {}", process.program);
         assert!(!process.arguments.contains(&session), "argument of {}", process.program);
         // The agent, and what it starts: its hooks, and the bridge of its tools.
+        let name = Path::new(&process.program).file_name().unwrap_or_default();
         let may_know = ["ccmux-demo-agent", "ccmux-hook", "ccmux", "sh", "env", "cat"]
             .iter()
-            .any(|name| process.program.ends_with(&format!("/{name}")));
+            .any(|known| name == *known);
         assert!(may_know || !process.environment.contains(&session), "environment of {}", process.program);
     }
     // Both are kept; an entry by stdio needs no token.
@@ -232,20 +233,33 @@ struct Process {
 /// Those that have to do with the house.
 fn processes_of(house: &House) -> Vec<Process> {
     let place = house.path("").display().to_string();
-    let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let read = |name: &str| {
-            let bytes = fs::read(entry.path().join(name)).ok()?;
-            Some(String::from_utf8_lossy(&bytes).into_owned())
-        };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let processes = entries.filter_map(|entry| process(&entry.path()));
+    processes
+        .filter(|process| process.arguments.contains(&place) || process.environment.contains(&place))
+        .collect()
+}
+
+/// A process that was one program while it was looked at: in the middle of an exec the arguments are empty, or the old
+/// program's beside the new one's environment, and then it is looked at once more.
+fn process(folder: &Path) -> Option<Process> {
+    let read = |name: &str| {
+        let bytes = fs::read(folder.join(name)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let mut looks = 0;
+    loop {
         let (arguments, environment) = (read("cmdline")?, read("environ")?);
-        let program = arguments.split('\0').next()?.to_owned();
-        (arguments.contains(&place) || environment.contains(&place)).then_some(Process {
-            program,
-            arguments,
-            environment,
-        })
-    });
-    processes.collect()
+        if arguments.is_empty() && environment.is_empty() {
+            return None;
+        }
+        looks += 1;
+        let settled = !arguments.is_empty() && read("cmdline")? == arguments;
+        if settled || looks == 1_000 {
+            let program = arguments.split('\0').next()?.to_owned();
+            return Some(Process { program, arguments, environment });
+        }
+    }
 }
 
 /// Names of the files below a folder that hold a text.
