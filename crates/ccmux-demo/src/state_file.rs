@@ -2,6 +2,8 @@
 //!
 //! Knows the file's keys; does not decide what the state is.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -63,8 +65,7 @@ impl StateFile {
         if let Some(directory) = self.path.parent() {
             let _ = std::fs::create_dir_all(directory);
         }
-        let fresh = self.path.with_extension("json.tmp");
-        if std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, &self.path)).is_ok() {
+        if overwrite(&self.path, &text).is_ok() {
             self.last = Some(now);
         }
     }
@@ -90,6 +91,13 @@ impl StateFile {
         }
         content
     }
+}
+
+/// In place and cut off behind it, as Claude Code does: a disk that is full has room for that.
+fn overwrite(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)
 }
 
 /// Field 22 of `/proc/self/stat`; elsewhere than on Linux the start of our clock does.

@@ -8,7 +8,8 @@
 //!
 //! The more cautious one wins. A hook's word yields to the state file once that had time to follow, and, where there
 //! is no state file, to a screen that was ready at every look for a second: no state is ever held for good by an edge
-//! that never comes. Facts: FINDINGS 1 to 12, 28.
+//! that never comes. Nor by a level that stays: a state file that could not be written (a full disk) is believed no more
+//! until it changes, once hooks and screen have said otherwise for a minute. Facts: FINDINGS 1 to 12, 28.
 
 use crate::event::FileState;
 use crate::now::{Mono, Now};
@@ -35,7 +36,9 @@ enum HookWord {
     #[default]
     Nothing,
     Busy,
-    Over,
+    Over {
+        background: bool,
+    },
     Dialog(String),
 }
 
@@ -59,6 +62,8 @@ pub struct Evidence {
     hook_at: Mono,
     file: FileState,
     file_at: Mono,
+    /// Hooks and screen have contradicted it for too long.
+    file_doubted: bool,
     seen: Option<Seen>,
     seen_at: Mono,
     /// Nothing happened since the last look.
@@ -75,9 +80,9 @@ impl Evidence {
         self.hook_says(HookWord::Busy, now);
     }
 
-    /// A turn is over.
-    pub fn hook_over(&mut self, now: Now) {
-        self.hook_says(HookWord::Over, now);
+    /// A turn is over; tasks of it may go on in the background, and the state file says busy as long.
+    pub fn hook_over(&mut self, background: bool, now: Now) {
+        self.hook_says(HookWord::Over { background }, now);
     }
 
     /// A dialog opened.
@@ -96,7 +101,7 @@ impl Evidence {
     pub fn file_says(&mut self, state: FileState, now: Now) {
         self.file = state;
         self.file_at = now.mono;
-        self.dispute = None;
+        (self.file_doubted, self.dispute) = (false, None);
         self.outdate(now);
     }
 
@@ -119,6 +124,20 @@ impl Evidence {
         self.note_idle(now);
         let since = |what| self.dispute.filter(|old| old.0 == what).map_or(now.mono, |old| old.1);
         self.dispute = self.contradiction(now).map(|what| (what, since(what)));
+        self.file_doubted |= self.file_stands_alone();
+    }
+
+    /// Nobody but the state file says that Claude works, and it did not change for as long.
+    fn file_stands_alone(&self) -> bool {
+        let over = matches!(self.hook, HookWord::Nothing | HookWord::Over { background: false });
+        let since = self.ready_since.unwrap_or(self.seen_at).max(self.file_at).max(self.hook_at);
+        over && self.seen_at.since(since) >= DISPUTED_AFTER_MS
+            && matches!(self.file, FileState::Busy | FileState::Waiting(_))
+    }
+
+    /// What the state file says, if it is believed.
+    fn file(&self) -> &FileState {
+        if self.file_doubted { &FileState::Absent } else { &self.file }
     }
 
     /// What the screen shows against what the others say. A dialog that only the screen shows is none: a human's overlay.
@@ -149,7 +168,7 @@ impl Evidence {
 
     /// What hooks and state file say now, the screen as a help where one of them is silent.
     pub fn activity(&self, now: Now) -> Activity {
-        match &self.file {
+        match self.file() {
             FileState::Waiting(what) => Activity::Dialog(what.clone()),
             FileState::Busy => match &self.hook {
                 HookWord::Dialog(tool) if self.hook_leads(now) => Activity::Dialog(tool.clone()),
@@ -166,8 +185,8 @@ impl Evidence {
         match &self.hook {
             HookWord::Busy => Activity::Busy,
             HookWord::Dialog(tool) => Activity::Dialog(tool.clone()),
-            HookWord::Over => Activity::Idle,
-            HookWord::Nothing => match self.file {
+            HookWord::Over { .. } => Activity::Idle,
+            HookWord::Nothing => match self.file() {
                 FileState::Absent => Activity::Unknown,
                 _ => Activity::Idle,
             },
@@ -212,12 +231,14 @@ impl Evidence {
     /// The state file said busy until now, although a Stop came longer ago than the file takes to follow.
     pub fn outlasted_stop(&self, now: Now) -> bool {
         let over_for = now.mono.since(self.hook_at);
-        self.file == FileState::Busy && self.hook == HookWord::Over && over_for > STOP_FOLLOWED_WITHIN_MS
+        *self.file() == FileState::Busy
+            && matches!(self.hook, HookWord::Over { .. })
+            && over_for > STOP_FOLLOWED_WITHIN_MS
     }
 
     /// Neither hooks nor a state file: only the screen tells.
     pub fn is_unwitnessed(&self) -> bool {
-        self.file == FileState::Absent && self.hook == HookWord::Nothing
+        *self.file() == FileState::Absent && self.hook == HookWord::Nothing
     }
 
     /// A background shell still runs.
@@ -227,7 +248,7 @@ impl Evidence {
 
     /// There is no state file, and the screen says ready since a hook said otherwise: further looks will confirm it.
     pub fn screen_must_confirm(&self) -> bool {
-        self.file == FileState::Absent && self.ready_since.is_some() && !self.screen_believed()
+        *self.file() == FileState::Absent && self.ready_since.is_some() && !self.screen_believed()
     }
 
     /// When a look is due because Claude became idle after the last one, which shows the past.
@@ -250,7 +271,7 @@ impl Evidence {
         let hooks = match &self.hook {
             HookWord::Nothing => "hooks: nothing yet".to_owned(),
             HookWord::Busy => format!("hooks: a prompt was submitted, {}", ago(self.hook_at)),
-            HookWord::Over => format!("hooks: the turn ended, {}", ago(self.hook_at)),
+            HookWord::Over { .. } => format!("hooks: the turn ended, {}", ago(self.hook_at)),
             HookWord::Dialog(tool) => format!("hooks: a dialog for {tool} opened, {}", ago(self.hook_at)),
         };
         let file = match &self.file {
@@ -260,6 +281,7 @@ impl Evidence {
             FileState::Busy => format!("state file: busy, {}", ago(self.file_at)),
             FileState::Shell => format!("state file: idle with a background shell, {}", ago(self.file_at)),
         };
+        let file = if self.file_doubted { file + ", not believed: nobody else says so" } else { file };
         let screen = match &self.seen {
             None => "screen: not looked at yet".to_owned(),
             Some(Seen { class, holds, .. }) => {
@@ -306,7 +328,7 @@ mod tests {
     fn a_busy_state_file_outlasts_the_stop_hook() {
         let mut evidence = Evidence::default();
         evidence.file_says(FileState::Busy, at(0));
-        evidence.hook_over(at(100));
+        evidence.hook_over(false, at(100));
         assert_eq!(evidence.activity(at(200)), Activity::Busy, "other Stop hooks still run");
         evidence.file_says(FileState::Idle, at(300));
         assert_eq!(evidence.activity(at(300)), Activity::Idle);
@@ -321,6 +343,60 @@ mod tests {
         assert_eq!(evidence.activity(at(600)), Activity::Busy, "the screen may lag");
         evidence.screen_seen(ready(), false, at(1_100));
         assert_eq!(evidence.activity(at(1_100)), Activity::Idle);
+    }
+
+    /// What that evidence says after a minute and more of looks, one a second, that all show a ready prompt box.
+    fn after_a_minute_of_ready_screens(evidence: &mut Evidence) -> Activity {
+        for second in 0..=60 {
+            evidence.screen_seen(ready(), false, at(1_000 * second + 1_000));
+            if second < 60 {
+                assert_eq!(evidence.activity(at(1_000 * second + 1_000)), Activity::Busy, "{second} s");
+            }
+        }
+        evidence.activity(at(61_000))
+    }
+
+    /// Field fault 17: a full disk, and the file that should say idle can't be written.
+    #[test]
+    fn a_state_file_that_alone_says_busy_for_a_minute_is_believed_no_more_until_it_changes() {
+        let mut evidence = Evidence::default();
+        evidence.file_says(FileState::Busy, at(0));
+        evidence.hook_over(false, at(100));
+        assert_eq!(after_a_minute_of_ready_screens(&mut evidence), Activity::Idle);
+        assert!(evidence.lines(at(61_000))[1].ends_with("not believed: nobody else says so"));
+        evidence.hook_busy(at(62_000));
+        assert_eq!(evidence.activity(at(65_000)), Activity::Busy, "hooks go on to count");
+        evidence.hook_over(false, at(66_000));
+        assert_eq!(evidence.activity(at(66_000)), Activity::Idle);
+        evidence.file_says(FileState::Busy, at(70_000));
+        assert_eq!(evidence.activity(at(73_000)), Activity::Busy, "it is written again");
+    }
+
+    #[test]
+    fn a_state_file_says_busy_as_long_as_tasks_go_on_in_the_background() {
+        let mut evidence = Evidence::default();
+        evidence.file_says(FileState::Busy, at(0));
+        evidence.hook_over(true, at(100));
+        assert_eq!(after_a_minute_of_ready_screens(&mut evidence), Activity::Busy);
+    }
+
+    #[test]
+    fn a_state_file_says_busy_as_long_as_the_last_hook_does() {
+        let mut evidence = Evidence::default();
+        evidence.file_says(FileState::Busy, at(0));
+        evidence.hook_busy(at(100));
+        assert_eq!(after_a_minute_of_ready_screens(&mut evidence), Activity::Busy);
+    }
+
+    #[test]
+    fn a_screen_that_shows_a_turn_in_between_makes_the_minute_begin_anew() {
+        let mut evidence = Evidence::default();
+        evidence.file_says(FileState::Busy, at(0));
+        evidence.hook_over(false, at(100));
+        evidence.screen_seen(ready(), false, at(1_000));
+        evidence.screen_seen(Seen::plain(ScreenClass::Busy, BoxHolds::Nothing), false, at(30_000));
+        evidence.screen_seen(ready(), false, at(61_000));
+        assert_eq!(evidence.activity(at(61_000)), Activity::Busy);
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Supervisor {
     }
 
     pub(super) fn turn_ended(&mut self, prompt: Option<PromptId>, background: u32, now: Now) {
-        self.evidence.hook_over(now);
+        self.evidence.hook_over(background > 0, now);
         self.taint_look();
         self.lift_hold(ANSWERS);
         match &mut self.flight {
@@ -119,7 +119,7 @@ impl Supervisor {
     }
 
     pub(super) fn turn_failed(&mut self, failure: Failure<'_>, now: Now) {
-        self.evidence.hook_over(now);
+        self.evidence.hook_over(false, now);
         self.taint_look();
         let left = self.turns.overtaken(failure.prompt);
         self.publish(left, true);
