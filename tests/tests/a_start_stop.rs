@@ -39,8 +39,8 @@ fn a1_a_first_start_makes_closed_doors_and_is_ready_within_ten_seconds() {
     assert_eq!(status.agent.pid, Some(house.agent_pid()));
     assert_eq!(status.daemon_pid, house.daemon_pid());
     assert_eq!(house.tmux(&["list-sessions", "-F", "#{session_name}"]), "ccmux");
-    assert_eq!(house.pane("#{pane_pipe}"), "1", "the pane's output is not watched");
-    assert!(status.session.is_some(), "the session was not bound");
+    house.wait_until("the pane's output to be watched", || house.pane("#{pane_pipe}") == "1");
+    house.wait_until("the session to be bound", || house.status().session.is_some());
 }
 
 /// Acceptance A1. Field fault 36.
