@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,7 @@ use ccmux_notify::note::{Note, NoteKind};
 use ccmux_notify::question;
 use ccmux_notify::queue::{self, TakeError};
 use ccmux_notify::repository::Repository;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::TempDir;
 
 /// A place for notes; the repository around it is made by hand.
@@ -219,10 +222,20 @@ fn who_waits_for_an_answer_is_told_when_its_question_was_moved_away() {
     let place = Place::new();
     let (asked, _) = question::ask(&place.folder, "worker", "Which branch?").unwrap();
     let (folder, id) = (place.again().unwrap(), asked.id.clone());
-    let waiting = thread::spawn(move || question::closed(&folder, &id, limit()));
-    wait_until(|| is_fifo(&place.path(&ccmux_notify::bell::bell_of(&asked.id))));
+    let (told, waiting) = mpsc::channel();
+    thread::spawn(move || told.send(question::closed(&folder, &id, None)));
+    let bell = ccmux_notify::bell::bell_of(&asked.id);
+    wait_until(|| is_fifo(&place.path(&bell)));
+    ccmux_notify::bell::ring(&place.folder, &bell);
+    let heard = fs::File::open(place.path(&bell)).unwrap();
+    wait_until(|| {
+        let mut rings = [PollFd::new(heard.as_fd(), PollFlags::POLLIN)];
+        poll(&mut rings, PollTimeout::ZERO) == Ok(0)
+    });
+    // It took the ring under the lock: who gets that knows that it has looked, and sleeps.
+    drop(place.folder.lock().unwrap());
     fs::rename(place.dir.path().join(".ccmux"), place.dir.path().join("old")).unwrap();
-    let error = waiting.join().unwrap().unwrap_err().to_string();
+    let error = waiting.recv_timeout(Duration::from_secs(30)).unwrap().unwrap_err().to_string();
     assert!(error.contains(".ccmux/notify was moved or removed"), "{error}");
 }
 
