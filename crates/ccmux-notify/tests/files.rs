@@ -223,7 +223,7 @@ fn who_waits_for_an_answer_is_told_when_its_question_was_moved_away() {
     let (asked, _) = question::ask(&place.folder, "worker", "Which branch?").unwrap();
     let (folder, id) = (place.again().unwrap(), asked.id.clone());
     let (told, waiting) = mpsc::channel();
-    thread::spawn(move || told.send(question::closed(&folder, &id, None)));
+    thread::spawn(move || drop(told.send(question::closed(&folder, &id, None))));
     let bell = ccmux_notify::bell::bell_of(&asked.id);
     wait_until(|| is_fifo(&place.path(&bell)));
     ccmux_notify::bell::ring(&place.folder, &bell);
