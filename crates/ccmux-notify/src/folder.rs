@@ -102,17 +102,20 @@ impl Folder {
     /// # Errors
     /// As of [`Self::open`].
     pub fn again(&self) -> Result<Self, FolderError> {
-        let mut tries_left = TRIES;
-        loop {
+        let mut last = self.moved();
+        for _ in 0..TRIES {
             let root = self.root.try_clone().map_err(|source| io_at(&self.repository.root, source))?;
-            tries_left -= 1;
             match Self::within(root, self.repository.clone()) {
+                Ok(found) if found.is_in_place() => return Ok(found),
+                Ok(_) => last = self.moved(),
                 // Whoever removes it may be at it still.
-                Err(FolderError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && tries_left > 0 => {}
-                done => return done,
+                Err(FolderError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
+                    last = FolderError::Io { path, source };
+                }
+                Err(error) => return Err(error),
             }
         }
+        Err(last)
     }
 
     fn within(root: OwnedFd, repository: Repository) -> Result<Self, FolderError> {
