@@ -10,6 +10,7 @@
 //! event by name: what a hook means is the daemon's business.
 mod in_time;
 mod line;
+mod rewrite;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -322,6 +322,35 @@ fn five_megabytes_arrive_whole() {
     assert!(whole.take_while(|_| Instant::now() < until).any(|whole| whole), "not once in {PATIENCE:?}");
 }
 
+/// A tree of them would take 200 MB, and more time than the hook has.
+#[test]
+#[cfg(target_os = "linux")]
+fn many_small_things_arrive_whole_in_little_memory() {
+    let things = ["{\"\":0}"; 400_000].join(",");
+    let payload = format!("{{\"hook_event_name\":\"PostToolUse\",\"things\":[{things}]}}");
+    let until = Instant::now() + PATIENCE;
+    let whole = std::iter::repeat_with(|| {
+        let dir = runtime_dir();
+        let input = dir.path().join("input");
+        fs::write(&input, &payload).unwrap();
+        let listener = UnixListener::bind(dir.path().join("control.sock")).unwrap();
+        let heard = thread::spawn(move || {
+            let mut line = String::new();
+            BufReader::new(listener.accept().unwrap().0).read_line(&mut line).unwrap();
+            line
+        });
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "ulimit -d 65536; exec \"$0\"", env!("CARGO_BIN_EXE_ccmux-hook")]);
+        command.env_clear().env("CCMUX_RUNTIME_DIR", dir.path()).stdin(fs::File::open(&input).unwrap());
+        assert_eq!(command.status().unwrap().code(), Some(0), "it had memory enough");
+        // Ends the wait for a hook that had no time left to connect.
+        drop(UnixStream::connect(dir.path().join("control.sock")));
+        let (head, end) = (r#"{"v":1,"type":"hook","event":"PostToolUse","payload":"#, "}\n");
+        heard.join().unwrap() == format!("{head}{payload}{end}")
+    });
+    assert!(whole.take_while(|_| Instant::now() < until).any(|whole| whole), "not once in {PATIENCE:?}");
+}
+
 #[test]
 fn five_megabytes_without_a_daemon_or_with_one_that_hangs_are_silent() {
     let input = json!({"hook_event_name": "Stop", "prompt": "x".repeat(5 << 20)}).to_string();

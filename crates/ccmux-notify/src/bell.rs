@@ -22,6 +22,7 @@ use crate::folder::{Folder, FolderError};
 
 /// The one that every listener hears.
 pub const DOORBELL: &str = "doorbell";
+const TRIES: usize = 8;
 
 /// A doorbell that rings for what is held.
 #[derive(Debug)]
@@ -47,6 +48,16 @@ impl Bell {
     /// # Errors
     /// If the system refuses.
     pub fn hang(folder: &Folder, name: &str) -> Result<Self, FolderError> {
+        // Whoever takes it away, or puts something in its place, may be at it still.
+        for _ in 1..TRIES {
+            if let Ok(bell) = Self::hang_once(folder, name) {
+                return Ok(bell);
+            }
+        }
+        Self::hang_once(folder, name)
+    }
+
+    fn hang_once(folder: &Folder, name: &str) -> Result<Self, FolderError> {
         match Self::open(folder, name) {
             Ok(bell) => return Ok(bell),
             Err(FolderError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}

@@ -27,6 +27,8 @@ use crate::repository::Repository;
 /// Whoever changes a file does so in a moment; if not, something is wrong with them.
 pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
 const HIDDEN: &str = ".ccmux";
+const NOTIFY: &str = "notify";
+const TRIES: usize = 8;
 const EXCLUDED: &str = "/.ccmux/";
 const MAX_EXCLUDE_BYTES: u64 = 1 << 20;
 
@@ -63,12 +65,20 @@ pub enum FolderError {
         /// How much it holds.
         bytes: u64,
     },
+    /// What was begun there can't end there.
+    #[error("{} was moved or removed meanwhile: put it back, or begin anew", path.display())]
+    Moved {
+        /// The directory.
+        path: PathBuf,
+    },
 }
 
 /// The directory, open.
 #[derive(Debug)]
 pub struct Folder {
+    root: OwnedFd,
     dir: OwnedFd,
+    repository: Repository,
     path: PathBuf,
 }
 
@@ -83,15 +93,59 @@ impl Folder {
     /// If something of the path is another user's, a link or no directory, or the system refuses.
     pub fn open(repository: &Repository) -> Result<Self, FolderError> {
         let root = openat(AT_FDCWD, &repository.root, directory_flags(), Mode::empty());
-        let root = root.map_err(|errno| io_at(&repository.root, errno.into()))?;
-        let hidden = Self { dir: root, path: repository.root.clone() }.directory(HIDDEN)?;
-        let folder = hidden.directory("notify")?;
-        let private = Mode::S_IRWXU;
-        fchmod(&folder.dir, private).map_err(|errno| io_at(&folder.path, errno.into()))?;
-        if let Some(exclude) = &repository.exclude {
+        Self::within(root.map_err(|errno| io_at(&repository.root, errno.into()))?, repository.clone())
+    }
+
+    /// The one that stands in its place, where it was moved or removed; made if nothing does. The repository itself may be
+    /// elsewhere by now.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn again(&self) -> Result<Self, FolderError> {
+        let mut last = self.moved();
+        for _ in 0..TRIES {
+            let root = self.root.try_clone().map_err(|source| io_at(&self.repository.root, source))?;
+            match Self::within(root, self.repository.clone()) {
+                Ok(found) if found.is_in_place() => return Ok(found),
+                Ok(_) => last = self.moved(),
+                // Whoever removes it may be at it still.
+                Err(FolderError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
+                    last = FolderError::Io { path, source };
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    fn within(root: OwnedFd, repository: Repository) -> Result<Self, FolderError> {
+        let hidden_path = repository.root.join(HIDDEN);
+        let hidden = directory(&root, HIDDEN, &hidden_path)?;
+        let path = hidden_path.join(NOTIFY);
+        let dir = directory(&hidden, NOTIFY, &path)?;
+        fchmod(&dir, Mode::S_IRWXU).map_err(|errno| io_at(&path, errno.into()))?;
+        let folder = Self { root, dir, repository, path };
+        if let Some(exclude) = &folder.repository.exclude {
             folder.keep_out_of_git(exclude)?;
         }
         Ok(folder)
+    }
+
+    /// Whether others find this very directory where they look for it.
+    pub fn is_in_place(&self) -> bool {
+        let found = inner(&self.root, HIDDEN).and_then(|hidden| inner(&hidden, NOTIFY));
+        let same = found.and_then(|found| fstat(&found)).ok().zip(fstat(&self.dir).ok());
+        same.is_some_and(|(found, ours)| (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino))
+    }
+
+    /// It is not.
+    pub(crate) fn moved(&self) -> FolderError {
+        FolderError::Moved { path: self.path.clone() }
+    }
+
+    /// The directories that can be moved away: itself, and the one above.
+    pub(crate) fn movable(&self) -> [PathBuf; 2] {
+        [self.path.clone(), self.repository.root.join(HIDDEN)]
     }
 
     /// Where it is.
@@ -102,18 +156,6 @@ impl Folder {
     /// The path of a file in it, for people and for `mkfifo`.
     pub fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
-    }
-
-    fn directory(&self, name: &str) -> Result<Self, FolderError> {
-        let path = self.path.join(name);
-        let _ = mkdirat(&self.dir, name, Mode::S_IRWXU);
-        let dir = openat(&self.dir, name, directory_flags() | OFlag::O_NOFOLLOW, Mode::empty());
-        let dir = dir.map_err(|errno| refusal(&path, errno))?;
-        let found = fstat(&dir).map_err(|errno| io_at(&path, errno.into()))?;
-        if found.st_uid != Uid::effective().as_raw() {
-            return Err(FolderError::Refused { path, why: "it belongs to another user" });
-        }
-        Ok(Self { dir, path })
     }
 
     /// Opens a file of it, and never waits for another end.
@@ -327,6 +369,21 @@ fn mended_length(file: &mut File) -> io::Result<u64> {
     }
     file.set_len(begin as u64)?;
     Ok(begin as u64)
+}
+
+/// Makes it if it is missing.
+fn directory(above: &OwnedFd, name: &str, path: &Path) -> Result<OwnedFd, FolderError> {
+    let _ = mkdirat(above, name, Mode::S_IRWXU);
+    let dir = inner(above, name).map_err(|errno| refusal(path, errno))?;
+    let found = fstat(&dir).map_err(|errno| io_at(path, errno.into()))?;
+    if found.st_uid != Uid::effective().as_raw() {
+        return Err(FolderError::Refused { path: path.to_owned(), why: "it belongs to another user" });
+    }
+    Ok(dir)
+}
+
+fn inner(above: &OwnedFd, name: &str) -> nix::Result<OwnedFd> {
+    openat(above, name, directory_flags() | OFlag::O_NOFOLLOW, Mode::empty())
 }
 
 fn directory_flags() -> OFlag {

@@ -10,6 +10,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`repository`] | from a directory to the repository's own place for notes; worktrees share it |
+//! | [`git_dir`], [`git_config`] | whether a git directory that a file names belongs to that place |
 //! | [`folder`] | that place: files opened without following links, and its locks |
 //! | [`note`] | one line of the queue |
 //! | [`queue`] | what waits to be listened to: the truth |
@@ -22,6 +23,8 @@
 
 pub mod bell;
 pub mod folder;
+mod git_config;
+mod git_dir;
 pub mod listener;
 pub mod note;
 pub mod question;

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! listen ─► notes there? print, remove, end
-//!        └► else poll: doorbell, doorbell.NAME, whether they were removed (Linux), stdout's other end, the timeout
+//!        └► else poll: doorbell, doorbell.NAME, whether they were removed or moved (Linux), stdout's other end, the timeout
 //! ```
+//!
+//! Where the directory was moved or removed, it goes on in the one that stands in its place: whoever writes a note does.
 //!
 //! Several may listen; each note goes to one of them. `listener.pid` is locked by all of them together, so that anybody can
 //! tell whether somebody listens, whatever number stands in it.
@@ -45,30 +47,53 @@ pub fn listen(
     out: &mut impl Write,
     watched: Option<BorrowedFd<'_>>,
 ) -> Result<Heard, TakeError> {
+    let mut anew: Option<Folder> = None;
+    loop {
+        let here = anew.as_ref().unwrap_or(folder);
+        match listen_in(here, name, deadline, out, watched) {
+            Ok(Some(heard)) => return Ok(heard),
+            Ok(None) => {}
+            Err(TakeError::Folder(_)) if !here.is_in_place() => {}
+            Err(error) => return Err(error),
+        }
+        anew = Some(here.again()?);
+    }
+}
+
+/// `None`: the directory is not the one any more that notes are put in.
+fn listen_in(
+    folder: &Folder,
+    name: &str,
+    deadline: Option<Instant>,
+    out: &mut impl Write,
+    watched: Option<BorrowedFd<'_>>,
+) -> Result<Option<Heard>, TakeError> {
     let _here = announce(folder)?;
     let names = [DOORBELL.to_owned(), bell_of(name)];
-    loop {
+    while folder.is_in_place() {
         let bells = hang(folder, &names)?;
         let alarm = Alarm::on(folder, &bells);
-        while bells.iter().all(|bell| bell.still_hangs(folder)) {
+        // Looked at with the alarm set: what happens from here on wakes.
+        while folder.is_in_place() && bells.iter().all(|bell| bell.still_hangs(folder)) {
             let taken = queue::take(folder, name, &bells, out, deadline)?;
             if !taken.is_empty() {
-                return Ok(Heard::Notes(taken));
+                return Ok(Some(Heard::Notes(taken)));
             }
             match wait(&bells, &alarm, watched, deadline) {
                 Waking::Rung => {}
-                Waking::TimedOut => return Ok(Heard::TimedOut),
-                Waking::NobodyReads => return Ok(Heard::NobodyReads),
+                Waking::TimedOut => return Ok(Some(Heard::TimedOut)),
+                Waking::NobodyReads => return Ok(Some(Heard::NobodyReads)),
             }
         }
     }
+    Ok(None)
 }
 
 /// Waits until a bell rings: for who has asked and waits for the answer. The fact is looked at under [`Folder::lock`],
 /// for the last time when the bell is gone already: what becomes a fact later finds nobody to ring for.
 ///
 /// # Errors
-/// If the files can't be used, or the fact can't be told.
+/// If the files can't be used, or the fact can't be told; [`FolderError::Moved`] where nobody could ring any more.
 pub(crate) fn wait_until<T, E: From<FolderError>>(
     folder: &Folder,
     name: &str,
@@ -78,11 +103,15 @@ pub(crate) fn wait_until<T, E: From<FolderError>>(
     let names = [bell_of(name)];
     let mut is_late = false;
     loop {
-        let bells = hang(folder, &names)?;
+        let moved = |error| if folder.is_in_place() { error } else { folder.moved() };
+        let bells = hang(folder, &names).map_err(moved)?;
         let alarm = Alarm::on(folder, &bells);
-        let lock = folder.lock()?;
+        let lock = folder.lock().map_err(moved)?;
         bells.iter().for_each(Bell::silence);
         let found = fact();
+        if !matches!(found, Ok(Some(_))) && !folder.is_in_place() {
+            return Err(folder.moved().into());
+        }
         if is_late || !matches!(found, Ok(None)) {
             folder.remove(&names[0])?;
             return found;
@@ -169,7 +198,7 @@ fn wait(bells: &[Bell], alarm: &Alarm, watched: Option<BorrowedFd<'_>>, deadline
     }
 }
 
-/// Goes off when a bell is taken away (Linux).
+/// Goes off when a bell is taken away, or the directory moved (Linux). It can't be removed with its bells in it.
 #[cfg(target_os = "linux")]
 struct Alarm(Option<nix::sys::inotify::Inotify>);
 
@@ -182,6 +211,9 @@ impl Alarm {
                 AddWatchFlags::IN_ATTRIB | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
             for bell in bells {
                 inotify.add_watch(&folder.path_of(bell.name()), flags)?;
+            }
+            for dir in folder.movable() {
+                inotify.add_watch(&dir, AddWatchFlags::IN_MOVE_SELF)?;
             }
             Ok::<_, nix::Error>(inotify)
         };

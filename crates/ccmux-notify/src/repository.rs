@@ -7,18 +7,14 @@
 //! /src/app.git, submodules  the git directory is not `.git` ─► the git directory itself
 //! ```
 //!
-//! A `.git` file comes with whatever was unpacked there, so what it names must know it, too, and be the user's own.
+//! A `.git` file, or link, comes with whatever was unpacked there, so what it names must name this place, too
+//! ([`git_dir`](crate::git_dir)), and be the user's own: else notes would go to where somebody else wants them.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use nix::fcntl::OFlag;
-use nix::unistd::Uid;
-
-/// git's own pointer files hold one path.
-const MAX_POINTER_BYTES: u64 = 8 * 1024;
+use crate::git_dir::{self, GitDir};
 
 /// Where a repository's notes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,81 +71,85 @@ impl Repository {
             let mark = dir.join(".git");
             let Ok(found) = fs::metadata(&mark) else {
                 if is_git_dir(dir) {
-                    return Self::of_common(dir, None);
+                    return Self::of_common(&opened(dir)?, None);
                 }
                 continue;
             };
             if found.is_dir() && is_git_dir(&mark) {
-                return Self::of_common(&canonical(&mark)?, None);
+                return Self::of_dir(dir, &mark);
             }
             if found.is_file() {
-                return Self::of_file(&mark);
+                return Self::of_file(dir, &mark);
             }
         }
         Err(RepositoryError::None { from: from.to_owned() })
     }
 
-    fn of_common(common: &Path, worktree: Option<String>) -> Result<Self, RepositoryError> {
-        let owner = fs::metadata(common).map_err(|source| io_at(common, source))?.uid();
-        if owner != Uid::effective().as_raw() {
-            return Err(RepositoryError::Foreign { dir: common.to_owned() });
+    fn of_common(common: &GitDir, worktree: Option<String>) -> Result<Self, RepositoryError> {
+        let path = common.path();
+        if !common.is_ours() {
+            return Err(RepositoryError::Foreign { dir: path.to_owned() });
         }
-        Ok(match common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git")) {
-            Some(root) => {
-                Self { root: root.to_owned(), worktree, exclude: Some(common.join("info/exclude")) }
-            }
-            None => Self { root: common.to_owned(), worktree, exclude: None },
+        Ok(match path.parent().filter(|_| path.file_name().is_some_and(|name| name == ".git")) {
+            Some(root) => Self { root: root.to_owned(), worktree, exclude: Some(path.join("info/exclude")) },
+            None => Self { root: path.to_owned(), worktree, exclude: None },
         })
     }
 
-    /// A linked worktree, a submodule, or a git directory that was put elsewhere.
-    fn of_file(file: &Path) -> Result<Self, RepositoryError> {
-        let refused = |why| RepositoryError::Pointer { file: file.to_owned(), why };
-        let text = pointer(file)?;
-        let named = text.strip_prefix("gitdir: ").ok_or_else(|| refused("it is no `gitdir: PATH`"))?;
-        let dir = file.parent().unwrap_or(Path::new("/")).join(named);
-        let git_dir = dir.canonicalize().map_err(|_| refused("what it names is not there"))?;
-        let common_file = git_dir.join("commondir");
-        if !common_file.exists() {
-            return match is_git_dir(&git_dir) {
-                true => Self::of_common(&git_dir, None),
-                false => Err(refused("what it names is no git directory")),
-            };
+    /// The usual one, or a link to one.
+    fn of_dir(place: &Path, mark: &Path) -> Result<Self, RepositoryError> {
+        let git_dir = opened(mark)?;
+        match fs::symlink_metadata(mark) {
+            Ok(found) if found.is_dir() => Self::of_common(&git_dir, None),
+            _ => Self::of_checkout(&git_dir, place, mark),
         }
-        let common = git_dir.join(pointer(&common_file)?);
-        let common = common.canonicalize().map_err(|_| refused("its repository is not there"))?;
-        let is_listed = git_dir.parent() == Some(&common.join("worktrees")) && is_git_dir(&common);
-        let back = pointer(&git_dir.join("gitdir")).ok().map(|back| git_dir.join(back));
-        let knows = back.and_then(|back| back.canonicalize().ok()) == file.canonicalize().ok();
-        if !is_listed || !knows {
+    }
+
+    /// A linked worktree, a submodule, or a git directory that was put elsewhere.
+    fn of_file(place: &Path, mark: &Path) -> Result<Self, RepositoryError> {
+        let refused = |why| RepositoryError::Pointer { file: mark.to_owned(), why };
+        let (file, text) = File::open(place).and_then(git_dir::mark).map_err(|source| io_at(mark, source))?;
+        let named = text.strip_prefix("gitdir: ").ok_or_else(|| refused("it is no `gitdir: PATH`"))?;
+        let git_dir = GitDir::open(&place.join(named)).map_err(|_| refused("what it names is not there"))?;
+        let Some(common) = git_dir.common().map_err(|_| refused("its repository is not there"))? else {
+            return Self::of_checkout(&git_dir, place, mark);
+        };
+        if !git_dir.is_ours() {
+            return Err(RepositoryError::Foreign { dir: git_dir.path().to_owned() });
+        }
+        if !common.is_one() || !common.lists(&git_dir) || !git_dir.names_back(file) {
             return Err(refused("its repository does not know this worktree: run `git worktree repair`"));
         }
-        let name = file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let name = place.file_name().map(|name| name.to_string_lossy().into_owned());
         Self::of_common(&common, name)
+    }
+
+    /// A git directory of its own, elsewhere.
+    fn of_checkout(git_dir: &GitDir, place: &Path, mark: &Path) -> Result<Self, RepositoryError> {
+        let refused = |why| Err(RepositoryError::Pointer { file: mark.to_owned(), why });
+        let here = File::open(place).map_err(|source| io_at(place, source))?;
+        match git_dir {
+            one if !one.is_one() => refused("what it names is no git directory"),
+            one if !one.is_ours() => Err(RepositoryError::Foreign { dir: one.path().to_owned() }),
+            one if !one.is_checked_out_in(here) => refused(
+                "the git directory that it names does not name this place: if you put it there, \
+                 run `git config core.worktree \"$PWD\"` beside this file",
+            ),
+            one => Self::of_common(one, None),
+        }
     }
 }
 
 fn is_git_dir(dir: &Path) -> bool {
-    dir.join("HEAD").is_file() && dir.join("objects").is_dir() && dir.join("refs").is_dir()
+    GitDir::open(dir).is_ok_and(|dir| dir.is_one())
+}
+
+fn opened(dir: &Path) -> Result<GitDir, RepositoryError> {
+    GitDir::open(dir).map_err(|source| io_at(dir, source))
 }
 
 fn canonical(path: &Path) -> Result<PathBuf, RepositoryError> {
     path.canonicalize().map_err(|source| io_at(path, source))
-}
-
-/// The one line of a pointer file, which may be anything: a FIFO, a device, gigabytes.
-fn pointer(path: &Path) -> Result<String, RepositoryError> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let read = || {
-        let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no file"));
-        }
-        let mut text = String::new();
-        file.take(MAX_POINTER_BYTES).read_to_string(&mut text)?;
-        Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-    };
-    read().map_err(|source| io_at(path, source))
 }
 
 fn io_at(path: &Path, source: io::Error) -> RepositoryError {
@@ -190,17 +190,98 @@ mod tests {
         assert_eq!((&linked.root, linked.worktree.as_deref()), (&main, Some("fix")));
     }
 
+    /// A repository with a submodule at each of these places, `.git/modules/0` and so on.
+    fn with_submodules(base: &Path, places: &[&str]) -> PathBuf {
+        with_commit(&base.join("part"));
+        let whole = base.join("whole");
+        with_commit(&whole);
+        for (name, place) in places.iter().enumerate() {
+            git(&whole, &["submodule", "--quiet", "add", "--name", &name.to_string(), "../part", place]);
+        }
+        whole
+    }
+
     #[test]
     fn a_submodule_and_a_bare_repository_keep_notes_in_their_git_directory() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
-        with_commit(&base.join("part"));
-        with_commit(&base.join("whole"));
-        git(&base.join("whole"), &["submodule", "--quiet", "add", "../part", "sub"]);
-        let found = Repository::find(&base.join("whole/sub")).unwrap();
-        assert_eq!((found.root, found.exclude), (base.join("whole/.git/modules/sub"), None));
+        let places = ["sub", "su b#;\"x"];
+        let whole = with_submodules(&base, &places);
+        for (name, place) in places.into_iter().enumerate() {
+            let found = Repository::find(&whole.join(place)).unwrap();
+            assert_eq!((found.root, found.exclude), (whole.join(format!(".git/modules/{name}")), None));
+        }
         git(&base, &["init", "-q", "--bare", "bare.git"]);
         assert_eq!(Repository::find(&base.join("bare.git/refs")).unwrap().root, base.join("bare.git"));
+    }
+
+    #[test]
+    fn a_submodule_with_worktrees_and_settings_for_each_is_found_from_all_of_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let whole = with_submodules(&base, &["sub"]);
+        git(&whole.join("sub"), &["worktree", "add", "-q", "../../fix"]);
+        git(&whole.join("sub"), &["sparse-checkout", "set", "--cone", "x"]);
+        assert!(whole.join(".git/modules/0/config.worktree").exists(), "git has moved core.worktree");
+        for (place, worktree) in [(whole.join("sub"), None), (base.join("fix"), Some("fix"))] {
+            let found = Repository::find(&place).unwrap();
+            assert_eq!((found.root, found.worktree.as_deref()), (whole.join(".git/modules/0"), worktree));
+        }
+    }
+
+    #[test]
+    fn a_worktree_that_is_named_from_where_its_git_directory_is_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let main = dir.path().canonicalize().unwrap().join("app");
+        with_commit(&main);
+        git(&main, &["worktree", "add", "-q", "../fix"]);
+        fs::write(main.join(".git/worktrees/fix/gitdir"), "../../../../fix/.git\n").unwrap();
+        fs::write(main.join("../fix/.git"), "gitdir: ../app/.git/worktrees/fix\n").unwrap();
+        assert_eq!(Repository::find(&main.join("../fix")).unwrap().root, main);
+    }
+
+    /// What was unpacked in `evil` would have its notes go to `app`.
+    #[test]
+    fn a_git_file_or_link_that_names_another_repository_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let whole = with_submodules(&base, &["sub"]);
+        let evil = base.join("evil");
+        fs::create_dir(&evil).unwrap();
+        let refused = || {
+            let error = Repository::find(&evil).unwrap_err();
+            assert!(matches!(error, RepositoryError::Pointer { .. }), "{error}");
+            assert!(error.to_string().contains("git config core.worktree"), "{error}");
+            fs::remove_file(evil.join(".git")).unwrap();
+        };
+        for git_dir in [whole.join(".git"), whole.join(".git/modules/0")] {
+            fs::write(evil.join(".git"), format!("gitdir: {}\n", git_dir.display())).unwrap();
+            refused();
+            symlink(&git_dir, evil.join(".git")).unwrap();
+            refused();
+        }
+        // A worktree's directory of its own, which says that it is kept in another repository.
+        fs::create_dir(evil.join("fake")).unwrap();
+        fs::write(evil.join(".git"), "gitdir: fake\n").unwrap();
+        fs::write(evil.join("fake/gitdir"), "../.git\n").unwrap();
+        fs::write(evil.join("fake/commondir"), format!("{}\n", whole.join(".git").display())).unwrap();
+        let error = Repository::find(&evil).unwrap_err().to_string();
+        assert!(error.contains("does not know this worktree"), "{error}");
+    }
+
+    #[test]
+    fn a_git_directory_that_was_put_elsewhere_is_used_once_it_names_the_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        git(&base, &["init", "-q", "--separate-git-dir", "apart.git", "app"]);
+        let error = Repository::find(&base.join("app")).unwrap_err().to_string();
+        assert!(error.contains("run `git config core.worktree \"$PWD\"` beside this file"), "{error}");
+        git(&base.join("app"), &["config", "core.worktree", &base.join("app").to_string_lossy()]);
+        let found = Repository::find(&base.join("app")).unwrap();
+        assert_eq!((found.root, found.exclude), (base.join("apart.git"), None));
+        fs::remove_file(base.join("app/.git")).unwrap();
+        symlink(base.join("apart.git"), base.join("app/.git")).unwrap();
+        assert_eq!(Repository::find(&base.join("app")).unwrap().root, base.join("apart.git"));
     }
 
     #[test]

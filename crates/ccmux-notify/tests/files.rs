@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,7 @@ use ccmux_notify::note::{Note, NoteKind};
 use ccmux_notify::question;
 use ccmux_notify::queue::{self, TakeError};
 use ccmux_notify::repository::Repository;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::TempDir;
 
 /// A place for notes; the repository around it is made by hand.
@@ -169,6 +172,89 @@ fn a_doorbell_that_is_taken_away_is_hung_again() {
         wait_until(|| is_fifo(&place.path(DOORBELL)));
     }
     place.add("wake up");
+    assert!(matches!(listening.join().unwrap(), Heard::Notes(_)));
+}
+
+/// Notes of who came after the directory was moved or removed are put in the one that stands in its place.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_listens_goes_on_where_notes_are_put_after_the_directory_was_moved_or_removed() {
+    for what in ["mv .ccmux old", "mv .ccmux/notify old", "rm -rf .ccmux", "rm -rf .ccmux; mkdir .ccmux"] {
+        let place = Place::new();
+        let folder = place.again().unwrap();
+        let listening =
+            thread::spawn(move || listener::listen(&folder, "x", limit(), &mut Vec::new(), None).unwrap());
+        wait_until(|| is_fifo(&place.path(DOORBELL)) && is_fifo(&place.path("doorbell.x")));
+        // What is removed while the listener hangs a bell in it anew is not empty.
+        wait_until(|| {
+            let mut shell = std::process::Command::new("/bin/sh");
+            shell.args(["-c", what]).current_dir(place.dir.path()).stderr(std::process::Stdio::null());
+            let _ = shell.status().unwrap();
+            !place.folder.is_in_place()
+        });
+        wait_until(|| is_fifo(&place.path(DOORBELL)) && is_fifo(&place.path("doorbell.x")));
+        let here = place.again().unwrap();
+        wait_until(|| listener::status(&here).unwrap() != Listening::Nobody);
+        queue::add(&here, &Note::new("a", NoteKind::Status, "wake up").unwrap()).unwrap();
+        let Heard::Notes(notes) = listening.join().unwrap() else { panic!("{what}: nobody was woken") };
+        assert_eq!(texts(&notes), ["wake up"], "{what}");
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn who_listens_where_a_directory_can_not_be_made_anew_is_told() {
+    let place = Place::new();
+    let folder = place.again().unwrap();
+    let listening = thread::spawn(move || listener::listen(&folder, "x", limit(), &mut Vec::new(), None));
+    wait_until(|| is_fifo(&place.path(DOORBELL)) && is_fifo(&place.path("doorbell.x")));
+    let [file, hidden] = ["file", ".ccmux"].map(|name| place.dir.path().join(name));
+    fs::write(&file, "x").unwrap();
+    let exchange = nix::fcntl::RenameFlags::RENAME_EXCHANGE;
+    nix::fcntl::renameat2(nix::fcntl::AT_FDCWD, &file, nix::fcntl::AT_FDCWD, &hidden, exchange).unwrap();
+    let error = listening.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("/.ccmux is refused: it is a link, or no directory: remove it"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn who_waits_for_an_answer_is_told_when_its_question_was_moved_away() {
+    let place = Place::new();
+    let (asked, _) = question::ask(&place.folder, "worker", "Which branch?").unwrap();
+    let (folder, id) = (place.again().unwrap(), asked.id.clone());
+    let (told, waiting) = mpsc::channel();
+    thread::spawn(move || drop(told.send(question::closed(&folder, &id, None))));
+    let bell = ccmux_notify::bell::bell_of(&asked.id);
+    wait_until(|| is_fifo(&place.path(&bell)));
+    ccmux_notify::bell::ring(&place.folder, &bell);
+    let heard = fs::File::open(place.path(&bell)).unwrap();
+    wait_until(|| {
+        let mut rings = [PollFd::new(heard.as_fd(), PollFlags::POLLIN)];
+        poll(&mut rings, PollTimeout::ZERO) == Ok(0)
+    });
+    // It took the ring under the lock: who gets that knows that it has looked, and sleeps.
+    drop(place.folder.lock().unwrap());
+    fs::rename(place.dir.path().join(".ccmux"), place.dir.path().join("old")).unwrap();
+    let error = waiting.recv_timeout(Duration::from_secs(30)).unwrap().unwrap_err().to_string();
+    assert!(error.contains(".ccmux/notify was moved or removed"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_listener_moves_with_its_repository() {
+    let place = Place::new();
+    let app = place.dir.path().join("app");
+    fs::create_dir(&app).unwrap();
+    fs::rename(place.dir.path().join(".git"), app.join(".git")).unwrap();
+    let folder = Folder::open(&Repository::find(&app).unwrap()).unwrap();
+    // The second one that it hangs.
+    let bell = folder.path_of("doorbell.x");
+    let listening =
+        thread::spawn(move || listener::listen(&folder, "x", limit(), &mut Vec::new(), None).unwrap());
+    wait_until(|| is_fifo(&bell));
+    fs::rename(&app, place.dir.path().join("moved")).unwrap();
+    let here = Folder::open(&Repository::find(&place.dir.path().join("moved")).unwrap()).unwrap();
+    queue::add(&here, &Note::new("a", NoteKind::Status, "wake up").unwrap()).unwrap();
     assert!(matches!(listening.join().unwrap(), Heard::Notes(_)));
 }
 

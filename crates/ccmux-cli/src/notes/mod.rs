@@ -116,7 +116,9 @@ impl From<FolderError> for Failure {
         match error {
             FolderError::Full { .. } => Self::Full(error.to_string()),
             FolderError::Refused { .. } => Self::Refused(error.to_string()),
-            FolderError::Locked { .. } | FolderError::Io { .. } => Self::Failed(error.to_string()),
+            FolderError::Locked { .. } | FolderError::Moved { .. } | FolderError::Io { .. } => {
+                Self::Failed(error.to_string())
+            }
         }
     }
 }

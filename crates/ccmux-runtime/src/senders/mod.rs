@@ -6,20 +6,24 @@
 //! anything else, or too slow       ─► "refused: ...", nothing else
 //! ```
 //!
-//! Anybody who reaches the port may be an attacker: a connection has five seconds and 8 KiB, there are so many at once,
-//! and so many messages in a while. Away from loopback a token is wanted. It answers nothing about the daemon.
+//! Anybody who reaches the port may be an attacker: a connection has five seconds and 8 KiB, there are so many at once
+//! ([`places`]), and so many messages in a while. Away from loopback a token is wanted, and who says wrong ones is not
+//! listened to ([`guesses`]). It answers nothing about the daemon.
+
+mod guesses;
+mod places;
+mod told;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ccmux_wire::container::{SenderEvent, WindowId};
 use ccmux_wire::sender::{MAX_SENDER_BYTES, Said, SenderError, is_whole, read};
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,9 +31,10 @@ use tokio_util::task::TaskTracker;
 use crate::attention::{Ears, GuestNews, Heard};
 use crate::containers::rate::Rate;
 use crate::containers::verbs::kind_of;
+use guesses::Guesses;
+use places::Places;
+use told::Told;
 
-/// At once; more are hung up on.
-const MAX_CONNECTIONS: usize = 128;
 /// From the first byte to the last.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Messages at once, and how often one more.
@@ -62,6 +67,7 @@ struct Desk {
     token: Option<String>,
     ears: Ears,
     rate: Mutex<Rate>,
+    guesses: Mutex<Guesses>,
     known: Mutex<Known>,
 }
 
@@ -80,31 +86,29 @@ impl SenderDoor {
         };
         tracing::info!(event = "tcp.listening", address = %self.address);
         let connections = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let (rate, known) = (Mutex::new(Rate::new(BURST, EVERY)), Mutex::default());
-        let desk = Arc::new(Desk { token: self.token, ears: self.ears, rate, known });
-        let mut was_full = false;
+        let places = Places::default();
+        let desk = Arc::new(Desk::new(self.token, self.ears));
+        let mut full = Told::default();
         loop {
             let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => break,
                 accepted = listener.accept() => accepted,
             };
-            let Ok((stream, _)) = accepted else {
+            let Ok((stream, peer)) = accepted else {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                if !std::mem::replace(&mut was_full, true) {
-                    tracing::warn!(event = "tcp.full", connections = MAX_CONNECTIONS);
+            let Some(place) = places.take(peer.ip()) else {
+                if let Some(untold) = full.again(Instant::now()) {
+                    tracing::warn!(event = "tcp.full", peer = %peer.ip(), refused_before = untold);
                 }
                 continue;
             };
-            was_full = false;
             let (desk, shutdown) = (Arc::clone(&desk), self.shutdown.clone());
             connections.spawn(async move {
                 tokio::select! {
                     () = shutdown.cancelled() => {}
-                    _late = timeout(WITHIN, desk.serve(stream)) => {}
+                    _late = timeout(WITHIN, desk.serve(stream, peer.ip())) => {}
                 }
                 drop(place);
             });
@@ -125,13 +129,19 @@ async fn bind(address: SocketAddr) -> TcpListener {
 }
 
 impl Desk {
+    fn new(token: Option<String>, ears: Ears) -> Self {
+        let rate = Mutex::new(Rate::new(BURST, EVERY));
+        Self { token, ears, rate, guesses: Mutex::default(), known: Mutex::default() }
+    }
+
     /// Nobody who hung up needs an answer.
-    async fn serve(&self, mut stream: TcpStream) {
+    async fn serve(&self, mut stream: TcpStream, peer: IpAddr) {
         let Some(said) = all_said(&mut stream).await else { return };
         let answer = match read(&said) {
             Ok(Said::Http) => HTTP_OK.to_vec(),
             Ok(Said::Lines { token, event, window, message }) => {
-                match self.take(token.as_deref(), event, window.as_ref(), message) {
+                let let_in = self.let_in(token.as_deref(), peer, Instant::now());
+                match let_in.and_then(|()| self.take(event, window.as_ref(), message)) {
                     Ok(()) => b"ok\n".to_vec(),
                     Err(why) => format!("refused: {why}\n").into_bytes(),
                 }
@@ -145,19 +155,25 @@ impl Desk {
         while matches!(stream.read(&mut rest).await, Ok(1..)) {}
     }
 
-    fn take(
-        &self,
-        token: Option<&str>,
-        event: SenderEvent,
-        window: Option<&WindowId>,
-        text: String,
-    ) -> Result<(), &'static str> {
-        let wanted = self.token.as_deref();
-        let knows =
-            wanted.is_none_or(|wanted| bool::from(wanted.as_bytes().ct_eq(token.unwrap_or("").as_bytes())));
-        if !knows {
-            return Err("the token is wrong or missing: the first line is `token SECRET`");
+    /// Whether it has the token, where one is wanted. One that is missing is no guess.
+    fn let_in(&self, token: Option<&str>, peer: IpAddr, now: Instant) -> Result<(), &'static str> {
+        const WRONG: &str = "the token is wrong or missing: the first line is `token SECRET`";
+        let Some(wanted) = self.token.as_deref() else { return Ok(()) };
+        let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
+        if guesses.shut_out(peer, now) {
+            return Err("too many wrong tokens came from your address, try again in a minute");
         }
+        let token = token.ok_or(WRONG)?;
+        if bool::from(wanted.as_bytes().ct_eq(token.as_bytes())) {
+            return Ok(());
+        }
+        if let Some(untold) = guesses.wrong(peer, now) {
+            tracing::warn!(event = "tcp.shut_out", %peer, others_before = untold);
+        }
+        Err(WRONG)
+    }
+
+    fn take(&self, event: SenderEvent, window: Option<&WindowId>, text: String) -> Result<(), &'static str> {
         if !self.rate.lock().unwrap_or_else(PoisonError::into_inner).try_take() {
             return Err("too many messages, try again in a second");
         }

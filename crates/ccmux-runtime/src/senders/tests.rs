@@ -4,6 +4,7 @@ use ccmux_policy::attention::Kind;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
+use super::places::MAX_CONNECTIONS;
 use super::*;
 
 async fn house(token: Option<&str>) -> (SocketAddr, mpsc::Receiver<Heard>, CancellationToken) {
@@ -29,7 +30,10 @@ async fn connect(address: SocketAddr) -> TcpStream {
 }
 
 async fn say(address: SocketAddr, text: &[u8]) -> String {
-    let mut stream = connect(address).await;
+    told_to(connect(address).await, text).await
+}
+
+async fn told_to(mut stream: TcpStream, text: &[u8]) -> String {
     stream.write_all(text).await.unwrap();
     let mut answer = String::new();
     timeout(Duration::from_secs(8), stream.read_to_string(&mut answer)).await.unwrap().unwrap();
@@ -73,6 +77,40 @@ async fn without_the_token_nothing_is_taken() {
         assert!(say(address, said.as_bytes()).await.starts_with("refused: the token"), "{said:?}");
     }
     assert_eq!(say(address, b"token s3cret\ninfo\n7\nyes\n").await, "ok\n");
+    assert!(matches!(next(&mut heard).await, GuestNews::Began { text, .. } if text == "yes"));
+}
+
+#[test]
+fn who_is_shut_out_does_not_learn_that_a_token_is_right() {
+    let desk = Desk::new(Some("s3cret".to_owned()), Ears::new().0);
+    let ([guesser, other], now) =
+        (["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap()), Instant::now());
+    // Not to know of a token is no guess.
+    assert!((0..100).all(|_| desk.let_in(None, guesser, now).unwrap_err().contains("`token SECRET`")));
+    let guesses =
+        (0..100).filter(|_| desk.let_in(Some("guess"), guesser, now).unwrap_err().contains("wrong or"));
+    assert_eq!(guesses.count(), 6);
+    for token in [Some("s3cret"), Some("guess"), None] {
+        assert!(desk.let_in(token, guesser, now).unwrap_err().contains("too many wrong tokens"), "{token:?}");
+    }
+    assert_eq!(desk.let_in(Some("s3cret"), other, now), Ok(()));
+    assert_eq!(desk.let_in(Some("s3cret"), guesser, now + Duration::from_secs(1)), Ok(()));
+}
+
+/// Linux has all of 127.0.0.0/8.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn who_guesses_at_the_port_is_shut_out_and_others_are_not() {
+    let (address, mut heard, _shutdown) = house(Some("s3cret")).await;
+    let mut guesses = 0;
+    while !say(address, b"token guess\ninfo\n7\nx\n").await.starts_with("refused: too many wrong tokens") {
+        guesses += 1;
+        assert!(guesses < 100, "it may guess for ever");
+    }
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let other = other.connect(address).await.unwrap();
+    assert_eq!(told_to(other, b"token s3cret\ninfo\n7\nyes\n").await, "ok\n");
     assert!(matches!(next(&mut heard).await, GuestNews::Began { text, .. } if text == "yes"));
 }
 
