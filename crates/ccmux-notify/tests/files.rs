@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -221,6 +222,17 @@ fn the_place_is_private_and_kept_out_of_git_once() {
     place.again().unwrap();
     let exclude = fs::read_to_string(place.dir.path().join(".git/info/exclude")).unwrap();
     assert_eq!(exclude, "# mine\n/.ccmux/\n");
+}
+
+#[test]
+fn an_exclude_file_that_is_a_fifo_is_not_waited_for() {
+    let place = Place::new();
+    let exclude = place.dir.path().join(".git/info/exclude");
+    fs::remove_file(&exclude).unwrap();
+    nix::unistd::mkfifo(&exclude, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (done, opened) = mpsc::channel();
+    thread::spawn(move || done.send(place.again().is_ok()));
+    assert_eq!(opened.recv_timeout(Duration::from_secs(30)), Ok(true));
 }
 
 #[test]
