@@ -23,6 +23,8 @@ use crate::turns::{TurnOrder, Turns, TurnsError};
 
 /// Of a turn that ended before Claude said anything: Esc, or an agent that ended.
 const NO_WORDS: &str = "its turn ended before Claude wrote anything";
+/// Of a prompt without an id (older versions): its turn may have been published before the delivery was proved.
+const NOT_FOUND: &str = "its turn is over, and no answer to it was found";
 const UNREADABLE: &str = "its turn could not be read: the log tells why";
 const REFUSED: &str = "the API failed in its turn: send it again later";
 
@@ -244,7 +246,7 @@ impl Publisher {
     ) -> Option<()> {
         tracing::debug!(event = "turn.nothing_new", %session);
         let Some(prompt) = prompt.filter(|_| !answers.is_empty()) else {
-            return self.left_unanswered(answers, NO_WORDS).await;
+            return self.left_unanswered(answers, NOT_FOUND).await;
         };
         match self.answered_by_turn_of(session, prompt, answers.clone()).await? {
             true => Some(()),
