@@ -249,8 +249,8 @@ impl Publisher {
             return self.left_unanswered(answers, NOT_FOUND).await;
         };
         match self.answered_by_turn_of(session, prompt, answers.clone()).await? {
-            true => Some(()),
-            false => self.left_unanswered(answers, NO_WORDS).await,
+            Ok(()) => Some(()),
+            Err(why) => self.left_unanswered(answers, why).await,
         }
     }
 
@@ -265,25 +265,25 @@ impl Publisher {
     /// Turns that the last daemon could not publish are published now, or there are none.
     async fn settle_earlier(&mut self, session: &SessionId) -> Option<()> {
         for (message, prompt) in std::mem::take(&mut self.earlier) {
-            self.answered_by_turn_of(session, &prompt, vec![message]).await?;
+            let _ = self.answered_by_turn_of(session, &prompt, vec![message]).await?;
         }
         Some(())
     }
 
-    /// Whether there is such a turn.
+    /// An error is why there is none.
     async fn answered_by_turn_of(
         &self,
         session: &SessionId,
         prompt: &PromptId,
         answers: Vec<MessageId>,
-    ) -> Option<bool> {
+    ) -> Option<Result<(), &'static str>> {
         let read = || self.turns.turn_of(session, prompt);
         match until_done("read turn", is_store, stopped(&self.events), read).await? {
-            Ok(Some(seq)) => self.answered(answers, seq).await.map(|()| true),
-            Ok(None) => Some(false),
+            Ok(Some(seq)) => self.answered(answers, seq).await.map(Ok),
+            Ok(None) => Some(Err(NO_WORDS)),
             Err(error) => {
                 tracing::error!(event = "turn.failed", %session, %error);
-                Some(false)
+                Some(Err(UNREADABLE))
             }
         }
     }
