@@ -60,7 +60,10 @@ fn f33_a_warning_and_a_failure_of_one_message_hold_nothing() {
     let house = House::builder().ready();
     let subscriber = house.subscribe();
     house.send("answered", "say: You've used 90% of your session limit · resets 3pm (UTC)");
-    house.send("delivered", "error: 400");
+    let refused = house.ccmux(&["send", "--wait", "answered", "error: 400"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(4), "{said}");
+    assert!(said.contains("nothing will answer it: the API failed in its turn"), "{said}");
     subscriber.wait_for_alert("failure");
     house.send("answered", "say: on it goes");
     assert!(subscriber.alerts_of("held").is_empty(), "{:?}", subscriber.alerts());

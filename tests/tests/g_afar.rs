@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ccmux_tests::House;
@@ -333,6 +334,20 @@ fn a_turn_is_interrupted_only_while_one_runs_and_the_queue_goes_on() {
         assert!(said.contains(why), "{said}");
     };
     refused("no turn runs");
+    // Claude said nothing: whoever waits for an answer is told that none comes.
+    thread::scope(|scope| {
+        let waits =
+            scope.spawn(|| house.ccmux(&["send", "--id", "quiet", "--wait", "answered", "silent: 60"]));
+        house.wait_for_state(ccmux_wire::status::StateWord::Busy);
+        house.wait_until("the interrupt", || house.ccmux(&["interrupt"]).status.success());
+        let output = waits.join().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("its turn ended before Claude wrote anything"), "{said}");
+    });
+    let again = house.ccmux(&["send", "--id", "quiet", "--wait", "answered", "silent: 60"]);
+    assert_eq!(again.status.code(), Some(4), "{again:?}");
+    house.wait_ready();
     house.write("in.t", "slow: 60\n");
     house.wait_for_screen("word3");
     house.write("in.t", "say: afterwards\n");

@@ -74,6 +74,25 @@ fn a_key_press_in_the_pane_ends_the_silence() {
 }
 
 #[test]
+fn a_key_press_after_the_last_notice_is_seen_by_whoever_asks_what_waits() {
+    let house = house_with("1", "sessions = \"all\"\n");
+    let human = house.human();
+    let ends_with_a_key = |notices| {
+        house.wait_for_notices(notices);
+        assert!(house.ccmux_ok(&["attention"]).contains("(told)"), "{}", house.ccmux_ok(&["attention"]));
+        let told = Instant::now();
+        house.wait_until("the next second", || told.elapsed() > Duration::from_millis(1100));
+        human.types("x");
+        house.wait_until("the key to count", || house.ccmux_ok(&["attention"]) == "nothing waits for you\n");
+    };
+    house.send("answered", "say: hello");
+    ends_with_a_key(1);
+    let (tmux, pane) = a_foreign_pane(&house);
+    foreign_hook_at(&house, "Stop", "s1", json!({}), &[("TMUX", &tmux), ("TMUX_PANE", &pane)]);
+    ends_with_a_key(2);
+}
+
+#[test]
 fn a_restart_neither_repeats_nor_forgets() {
     let house = house_with("3", "");
     house.send("answered", "say: hello");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
+use std::thread;
 
 use ccmux_tests::{House, HouseBuilder, binaries};
 
@@ -67,6 +68,52 @@ fn a_program_that_fails_is_followed_by_the_next_and_none_at_all_names_them() {
         let why = String::from_utf8_lossy(&silent.ccmux(&["notify", "--test", route]).stderr).into_owned();
         assert!(why.contains(names), "{why}");
     }
+}
+
+#[test]
+fn a_voice_that_hangs_is_ended_and_the_next_one_speaks() {
+    let hangs = "#!/bin/sh\nsleep 600 & echo $! > ~/hangs; wait\n";
+    let programs = [("spd-say", hangs), ("espeak-ng", RECORDS)];
+    let house = house_with(&programs, "[routes.voice]\ntype = \"sound\"\n").ready();
+    house.ccmux_ok(&["notify", "--test", "voice"]);
+    assert_eq!(heard(&house, "espeak-ng"), ["--", "info"]);
+    wait_until_gone(&house, "hangs");
+}
+
+#[test]
+fn a_long_sound_is_played_to_its_end_once() {
+    let long = format!("{RECORDS}sleep 6; echo end >> ~/paplay.heard\n");
+    let settings = "[routes.file]\ntype = \"sound\"\nfile = \"/x.wav\"\n";
+    let house = house_with(&[("paplay", &long), ("aplay", RECORDS)], settings).ready();
+    house.ccmux_ok(&["notify", "--test", "file"]);
+    assert_eq!(
+        (heard(&house, "paplay").join(" "), heard(&house, "aplay").len()),
+        ("-- /x.wav end".into(), 0)
+    );
+}
+
+#[test]
+fn the_next_sound_takes_the_place_of_one_that_plays_on() {
+    let first_plays_on = "#!/bin/sh\n[ -e ~/plays ] && exit 0\necho $$ > ~/plays; exec sleep 600\n";
+    let settings = "[routes.file]\ntype = \"sound\"\nfile = \"/x.wav\"\n";
+    let house = house_with(&[("paplay", first_plays_on)], settings).ready();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| house.ccmux_ok(&["notify", "--test", "file"]));
+        let plays = || fs::read_to_string(house.home().join("plays"));
+        house.wait_until("the first sound", || plays().is_ok_and(|pid| pid.ends_with('\n')));
+        house.wait_until("the place of the first sound", || {
+            house.ccmux_ok(&["notify", "--test", "file"]);
+            first.is_finished()
+        });
+    });
+    wait_until_gone(&house, "plays");
+}
+
+/// The process whose number is in that file of the home folder has ended.
+fn wait_until_gone(house: &House, file: &str) {
+    let pid = fs::read_to_string(house.home().join(file)).unwrap();
+    let state = || fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    house.wait_until("its end", || state().is_empty() || state().contains(") Z "));
 }
 
 /// Acceptance G3.

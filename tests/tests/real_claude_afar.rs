@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ccmux_tests::listening::Listening;
@@ -269,13 +270,17 @@ fn a_turn_is_interrupted_and_the_queue_goes_on() {
     let refused = house.ccmux(&["interrupt"]);
     assert_eq!(refused.status.code(), Some(4), "{refused:?}");
     // Before any output: the prompt comes back into the box, and is cleared.
-    house.write("in.t", "silent: 60\n");
-    house.wait_for_state(StateWord::Busy);
-    house.wait_until("the API to be asked", || {
-        house.model_prompts().iter().any(|prompt| prompt.contains("silent: 60"))
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| house.ccmux(&["send", "--wait", "answered", "silent: 60"]));
+        house.wait_until("the API to be asked", || {
+            house.model_prompts().iter().any(|prompt| prompt.contains("silent: 60"))
+        });
+        house.wait_for_state(StateWord::Busy);
+        house.write("in.t", "say: afterwards\n");
+        assert_eq!(house.ccmux_ok(&["interrupt"]), "interrupted\n");
+        let said = String::from_utf8_lossy(&waits.join().unwrap().stderr).into_owned();
+        assert!(said.contains("its turn ended before Claude wrote anything"), "{said}");
     });
-    house.write("in.t", "say: afterwards\n");
-    assert_eq!(house.ccmux_ok(&["interrupt"]), "interrupted\n");
     house.wait_until("the queue to go on", || {
         house.model_prompts().iter().any(|prompt| prompt.ends_with("say: afterwards"))
     });

@@ -14,6 +14,8 @@ use crate::paper::{ago, harmless, ms_since, span};
 
 /// A watched list is answered after a minute at the latest.
 const WATCH_LIMIT: Duration = Duration::from_secs(75);
+/// A sound is played to its end, by the second player if the first one hangs.
+const TEST_LIMIT: Duration = Duration::from_secs(150);
 
 /// Prints what waits; with `--watch` again whenever it changes.
 pub fn run(dir: &Path, options: &AttentionOptions) -> Result<(), Failure> {
@@ -54,7 +56,12 @@ fn whole_seconds(ms: i64) -> i64 {
 
 /// Sends a test notice.
 pub fn test_route(dir: &Path, route: &str) -> Result<(), Failure> {
-    Client::ask(dir, Request::TestRoute { route: route.to_owned() })?;
+    let mut client = Client::connect(dir)?;
+    client.send(Request::TestRoute { route: route.to_owned() })?;
+    let answer = client.answer(Some(TEST_LIMIT))?;
+    if !answer.reply.ok {
+        return Err(Failure::of_reply(&answer.reply));
+    }
     writeln!(io::stdout(), "sent by {}", harmless(route))?;
     Ok(())
 }

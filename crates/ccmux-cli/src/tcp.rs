@@ -1,7 +1,7 @@
 //! `ccmux notify --tcp HOST:PORT`: three lines to a daemon that listens for older senders, from another machine or a
 //! container.
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
@@ -16,6 +16,8 @@ use crate::failure::Failure;
 const WITHIN: Duration = Duration::from_secs(5);
 /// As much of an answer as is read.
 const MAX_ANSWER: u64 = 1024;
+/// Of a token's file; its first line counts.
+const MAX_TOKEN: u64 = 64 * 1024;
 
 /// Sends one message, and says what the other side said. `token_file`: its first line is the secret.
 pub fn send(to: &str, event: SenderEvent, message: &str, token_file: Option<&Path>) -> Result<(), Failure> {
@@ -36,7 +38,7 @@ pub fn send(to: &str, event: SenderEvent, message: &str, token_file: Option<&Pat
 }
 
 fn token(file: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(file);
+    let text = File::open(file).and_then(|text| io::read_to_string(text.take(MAX_TOKEN)));
     let text = text.map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }

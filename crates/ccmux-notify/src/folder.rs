@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -318,7 +318,11 @@ impl Folder {
             |text: &[u8]| text.split(|byte| *byte == b'\n').any(|line| line == EXCLUDED.as_bytes());
         let read = || {
             let mut text = Vec::new();
-            let file = File::open(exclude)?;
+            // It came with the repository, and may be anything: a FIFO would be waited for.
+            let file = std::fs::OpenOptions::new()
+                .read(true)
+                .custom_flags(OFlag::O_NONBLOCK.bits())
+                .open(exclude)?;
             let is_plain = file.metadata()?.is_file();
             file.take(if is_plain { MAX_EXCLUDE_BYTES } else { 0 }).read_to_end(&mut text)?;
             io::Result::Ok(text)
@@ -336,7 +340,6 @@ impl Folder {
 }
 
 fn append_exclude(exclude: &Path, is_torn: bool) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
     if let Some(info) = exclude.parent() {
         let _ = std::fs::create_dir(info);
     }

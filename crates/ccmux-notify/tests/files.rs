@@ -310,6 +310,17 @@ fn the_place_is_private_and_kept_out_of_git_once() {
 }
 
 #[test]
+fn an_exclude_file_that_is_a_fifo_is_not_waited_for() {
+    let place = Place::new();
+    let exclude = place.dir.path().join(".git/info/exclude");
+    fs::remove_file(&exclude).unwrap();
+    nix::unistd::mkfifo(&exclude, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (done, opened) = mpsc::channel();
+    thread::spawn(move || done.send(place.again().is_ok()));
+    assert_eq!(opened.recv_timeout(Duration::from_secs(30)), Ok(true));
+}
+
+#[test]
 fn a_queue_that_nobody_takes_from_is_full_some_day() {
     let place = Place::new();
     let note = Note::new("a", NoteKind::Status, &"x".repeat(250_000)).unwrap();

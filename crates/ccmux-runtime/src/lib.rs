@@ -6,6 +6,7 @@
 //! | [`runtime_dir`] | makes, checks and locks the runtime directory |
 //! | [`dir_watch`] | tells that something changed in a directory |
 //! | [`body`] | what the log says of a body |
+//! | `plain_file` | a small file that the settings name, read without waiting for it |
 //! | [`readable`] | a descriptor that a task can wait on |
 //! | `disk` | whether the disk has room |
 //! | `database_file` | what the two databases have in common as files |
@@ -62,6 +63,7 @@ pub mod mcp;
 pub mod metrics;
 pub mod notify;
 pub mod outlet;
+mod plain_file;
 pub mod program;
 pub mod prompt;
 pub mod readable;

@@ -103,7 +103,7 @@ pub struct Receipt {
     /// Who proved delivery, once delivered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub proof: Option<Proof>,
-    /// Why it is not simply delivered: for `uncertain`, `failed` and `expired`.
+    /// Why it is not simply delivered: for `uncertain`, `failed` and `expired`; for `delivered`, why nothing will answer it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     /// When it was committed to the inbox.
@@ -138,6 +138,12 @@ impl Receipt {
             answered_ms: span(self.delivered_at, self.answered_at),
         };
         Self { legs: (legs != Legs::default()).then_some(legs), ..self }
+    }
+
+    /// Nothing further will happen to the message by itself: whoever waits has waited enough.
+    pub fn goes_no_further(&self) -> bool {
+        let is_unanswered = self.state == MessageState::Delivered && self.reason.is_some();
+        self.state.is_final() || is_unanswered
     }
 }
 

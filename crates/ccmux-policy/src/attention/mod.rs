@@ -211,10 +211,25 @@ impl Attention {
     pub fn human_active(&mut self, source: Source, session: &SessionId) {
         self.ended(&Selection::session(source, session.clone()));
         for kind in Kind::ALL {
-            let flurry = (source, session.clone(), kind);
-            if self.told_at.remove(&flurry).is_some() {
-                self.effects.push_back(Effect::KeepTold(flurry, None));
-            }
+            self.forget_told((source, session.clone(), kind));
+        }
+    }
+
+    /// Somebody was active at the session then: they saw what was all told before. Anything else is asked about when it is
+    /// due; a dialog is over when it is closed.
+    pub fn pressed(&mut self, source: Source, session: &SessionId, at: UnixMs) {
+        let mut seen = self.held(&Selection::session(source, session.clone()));
+        let was_told = |item: &Item| item.standing == Standing::Told && item.began < at;
+        seen.retain(|key| !key.kind.is_dialog() && self.items.get(key).is_some_and(was_told));
+        for key in seen {
+            self.end(&key);
+            self.forget_told((source, session.clone(), key.kind));
+        }
+    }
+
+    fn forget_told(&mut self, flurry: Flurry) {
+        if self.told_at.remove(&flurry).is_some() {
+            self.effects.push_back(Effect::KeepTold(flurry, None));
         }
     }
 

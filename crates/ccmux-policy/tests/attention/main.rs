@@ -6,7 +6,9 @@
 mod properties;
 mod world;
 
-use ccmux_policy::attention::{Kind, QuietHours, Rule, Rules, Step};
+use ccmux_policy::UnixMs;
+use ccmux_policy::attention::{Kind, QuietHours, Rule, Rules, Source, Step};
+use ccmux_wire::id::SessionId;
 use world::{World, key, notices};
 
 /// One step for each kind, as by default, and to one route; a cool-down for what comes in flurries.
@@ -43,6 +45,27 @@ fn a_prompt_or_a_key_press_before_the_threshold_keeps_it_silent() {
     check("0 began s1 reply p1\n 14.9 human s1\n 60 end", &[]);
     check("0 began s1 reply p1\n 9 key s1\n 60 end", &[]);
     check("5 key s1\n 6 began s1 reply p1\n 60 end", &["21 s1 reply p1 #0 a after 15"]);
+}
+
+#[test]
+fn a_key_press_after_the_last_notice_ends_it_once_somebody_looks() {
+    let press = |at_ms: i64, script: &str| {
+        let mut world = World::new(plain());
+        world.run(script);
+        let at = UnixMs(world.now().wall.0 + at_ms);
+        world.engine.pressed(Source::Claude, &SessionId::new("s1"), at);
+        world.drain();
+        let kinds = world.rows.keys().map(|key| format!("{} {}", key.session, key.kind.word()));
+        (kinds.collect::<Vec<_>>().join(", "), world)
+    };
+    let told = "0 began s1 reply p1\n 0 began s2 reply p1\n 20 end";
+    let (waits, mut world) = press(0, told);
+    assert_eq!(waits, "s2 reply");
+    world.run("21 began s1 reply p2\n 36 end");
+    assert_eq!(world.notices.last().unwrap(), "36 s1 reply p2 #0 a after 15", "nothing cools down");
+    assert_eq!(press(-20_000, told).0, "s1 reply, s2 reply", "pressed before it began");
+    assert_eq!(press(0, "0 began s1 reply p1\n 9 end").0, "s1 reply", "its notice is due: it is asked then");
+    assert_eq!(press(0, "0 began s1 permission p1\n 9 end").0, "s1 permission", "its dialog is open");
 }
 
 #[test]

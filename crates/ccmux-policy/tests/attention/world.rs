@@ -131,6 +131,15 @@ impl World {
         self.drain();
     }
 
+    pub fn run(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let at: f64 = words[0].parse().unwrap();
+            self.until((at * 1000.0).round() as u64);
+            self.does(words[1], &words[2..]);
+        }
+    }
+
     /// The machine boots, too: its clock begins anew.
     pub fn restart(&mut self) {
         self.boot_ms = 50;
@@ -151,11 +160,6 @@ pub fn key(session: &str, kind: Kind, subject: &str) -> Key {
 /// The notices of a script, one a line.
 pub fn notices(rules: Rules, script: &str) -> Vec<String> {
     let mut world = World::new(rules);
-    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let at: f64 = words[0].parse().unwrap();
-        world.until((at * 1000.0).round() as u64);
-        world.does(words[1], &words[2..]);
-    }
+    world.run(script);
     world.notices
 }

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccmux_policy::attention::{Answer, Attention, Effect, Key, Kind, Rules, Selection, Source};
+use ccmux_policy::attention::opencode::Origin;
+use ccmux_policy::attention::{Attention, Effect, Key, Kind, Rules, Selection, Source};
 use ccmux_policy::event::FileState;
 use ccmux_policy::{AlertKind, UnixMs};
 use ccmux_wire::id::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,8 +32,6 @@ use crate::spots::{Spot, Spots};
 use crate::terminal::Terminal;
 use crate::workers::starter::AgentNow;
 
-/// A state file follows a dialog within that time (F 61: 0.2 s); when it does not, there is no dialog any more.
-const FILE_FOLLOWS_WITHIN: Duration = Duration::from_millis(600);
 /// A dialog that the state file shows no more for that long is gone; between two dialogs it is shorter.
 const DIALOG_GONE_AFTER: Duration = Duration::from_secs(1);
 /// What waits for longer has been forgotten by everybody else.
@@ -89,6 +88,8 @@ pub struct Setting<T> {
     pub notifier: Notifier,
     /// Where foreign sessions can be seen.
     pub spots: Spots,
+    /// Servers of OpenCode that are followed.
+    pub servers: Vec<Origin>,
     /// What can be answered from afar, for notices with buttons.
     pub afar: Answers,
     /// Tells the time.
@@ -101,7 +102,7 @@ pub struct Setting<T> {
 #[derive(Debug)]
 pub struct Attendant<T> {
     pub(super) setting: Setting<T>,
-    ears: Ears,
+    pub(super) ears: Ears,
     heard: mpsc::Receiver<Heard>,
     pub(super) engine: Attention,
     pub(super) texts: BTreeMap<Key, Text>,
@@ -109,7 +110,7 @@ pub struct Attendant<T> {
     pub(super) file: watch::Sender<FileState>,
     pub(super) catch_up: CatchUp,
     own: Option<SessionId>,
-    opencode: Front,
+    pub(super) opencode: Front,
     dialog_gone_at: Option<Instant>,
     /// The last number that went to something a guest said.
     pub(super) said: i64,
@@ -169,6 +170,11 @@ impl<T: Terminal> Attendant<T> {
             }
         }
         for (origin, teller) in tellers {
+            // A server that the settings name no more says nothing of its asks.
+            if matches!(origin, Origin::Stream(_)) && !self.setting.servers.contains(&origin) {
+                self.ears.tell(Heard::Opencode(News::Closed(origin)));
+                continue;
+            }
             let (ears, shutdown) = (self.ears.clone(), self.setting.shutdown.clone());
             self.tasks.spawn(async move {
                 tokio::select! {
@@ -222,7 +228,9 @@ impl<T: Terminal> Attendant<T> {
             Heard::Over(which) => which.iter().for_each(|which| self.engine.ended(which)),
             Heard::Answered(key, answer) => self.engine.answered(&key, answer, self.setting.clock.now()),
             Heard::Mute(mute, answer) => drop(answer.send(self.mute(mute))),
-            Heard::Asked(answer) => drop(answer.send(self.standing())),
+            Heard::Asked(answer) => self.asked(answer),
+            Heard::Pressed(at) => self.pressed(at),
+            Heard::Looked(looked, answer) => self.looked(&looked, answer),
         }
     }
 
@@ -453,39 +461,4 @@ impl<T: Terminal> Attendant<T> {
             false => tracing::debug!(event = event, %session, kind),
         }
     }
-
-    /// Whether somebody pressed a key, and whether the dialog is still there: the latter is known of our own pane only.
-    fn look(&self, key: Key) {
-        let is_own = self.own_session().as_ref() == Some(&key.session);
-        let (terminal, file) = (Arc::clone(&self.setting.terminal), self.file.subscribe());
-        let (ears, shutdown) = (self.ears.clone(), self.setting.shutdown.clone());
-        let is_dialog = key.kind.is_dialog();
-        let spot = match key.source {
-            Source::Opencode => self.opencode.spot_of(&key.session).cloned(),
-            _ => self.setting.spots.of(&key.session),
-        };
-        let elsewhere = spot.and_then(|spot| spot.elsewhere());
-        let look = async move {
-            let gone = is_own && is_dialog && !is_open(file).await;
-            let active_at = match elsewhere {
-                _ if is_own => terminal.last_typed().await.ok().flatten(),
-                Some(pane) => pane.active_at().await.ok().flatten(),
-                None => None,
-            };
-            ears.tell(Heard::Answered(key, Answer { gone, active_at }));
-        };
-        // A tmux that hangs must not keep the daemon from its end.
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = look => {}
-            }
-        });
-    }
-}
-
-/// Without a state file nobody knows, and it counts as open.
-async fn is_open(mut file: watch::Receiver<FileState>) -> bool {
-    let open = file.wait_for(|state| matches!(state, FileState::Waiting(_) | FileState::Absent));
-    timeout(FILE_FOLLOWS_WITHIN, open).await.is_ok()
 }

@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::attendant::{Letter, Setting, Turn};
 use super::book::{Book, Kept, Page};
 use super::fact::Fact;
+use super::opencode::Teller;
+use super::opencode::stream::origin_of;
 use super::words::Text;
 use super::*;
 use crate::afar::Answers;
@@ -79,6 +81,7 @@ fn room(dir: TempDir, routes: &[(&str, RouteSettings)], rules: Rules) -> Room {
         agent: watch::channel(Some(agent)).1,
         notifier: Notifier::new(Route::all(&routes, Path::new("/")), ways),
         spots: Spots::default(),
+        servers: vec![origin_of("work")],
         afar: Answers::new(
             PermissionSettings::default(),
             &AnswersLeft::default(),
@@ -228,6 +231,25 @@ async fn a_dialog_that_was_answered_without_a_daemon_waits_no_more() {
     room.ears.tell(Heard::File(FileState::Busy));
     until("the dialog is over", async || room.standing().await.items.len() == 1).await;
     assert_eq!(room.standing().await.items[0].kind, "reply");
+    room.end().await;
+}
+
+#[tokio::test]
+async fn what_a_server_asked_that_is_followed_no_more_waits_no_more() {
+    let now = unix_ms();
+    let ask = |session: &str, server: &str| {
+        let key = Key { source: Source::Opencode, ..key(session, Kind::Permission) };
+        let by = Teller::of(origin_of(server), &SessionId::new(session));
+        let text = Text::Told { by, text: Box::new(Text::about(Kind::Permission, "bash")) };
+        (Row { key, began: now, base: now, step: 1, due: None, held: false }, text)
+    };
+    let keep = vec![ask("s1", "gone"), ask("s2", "work")];
+    let room = room(kept(&Page { keep, ..Page::default() }), &[], rules(&[]));
+    let waiting = async || {
+        let items = room.standing().await.items.into_iter();
+        items.map(|item| item.session).collect::<Vec<_>>()
+    };
+    until("the ask to be over", async || waiting().await == ["s2"]).await;
     room.end().await;
 }
 

@@ -15,6 +15,7 @@
 //! | [`attendant`] | the task |
 //! | `catch_up` | a turn that ended without a daemon |
 //! | `letters` | notices leave |
+//! | `look` | panes are looked at |
 //! | `list` | what is shown of what waits, and what may be muted |
 //!
 //! Whoever has something to tell holds [`Ears`] and never waits. The engine never sees a text; they are kept beside it,
@@ -29,13 +30,14 @@ pub mod fact;
 pub mod guests;
 mod letters;
 mod list;
+mod look;
 pub mod opencode;
 pub mod words;
 
 use ccmux_policy::attention::{Answer, Key, Mute, Selection};
 use ccmux_policy::event::FileState;
 use ccmux_policy::screen::ScreenClass;
-use ccmux_policy::{AlertKind, Effect, Event};
+use ccmux_policy::{AlertKind, Effect, Event, UnixMs};
 use ccmux_wire::attention::Standing;
 use ccmux_wire::id::SessionId;
 use tokio::sync::{mpsc, oneshot};
@@ -91,6 +93,10 @@ pub enum Heard {
     Mute(Mute, oneshot::Sender<bool>),
     /// Somebody asks what waits.
     Asked(oneshot::Sender<Standing>),
+    /// The panes were looked at for whoever asks that.
+    Looked(look::Looked, oneshot::Sender<Standing>),
+    /// Somebody was active at our own pane then.
+    Pressed(UnixMs),
 }
 
 /// Where the attendant is told. Clones lead to the same one.
@@ -118,8 +124,11 @@ impl Ears {
             Event::TurnPublished { session, .. } => self.tell(Heard::Published(session.clone())),
             Event::AgentExited { .. } => self.tell(Heard::AgentGone(None)),
             Event::AgentMissing { session } => self.tell(Heard::AgentGone(session.clone())),
-            Event::ScreenSeen { seen, .. } if seen.class != ScreenClass::Unknown => {
-                self.tell(Heard::Unstuck(&[AlertKind::UnknownScreen]));
+            Event::ScreenSeen { seen, .. } => {
+                seen.active_at.into_iter().for_each(|at| self.tell(Heard::Pressed(at)));
+                if seen.class != ScreenClass::Unknown {
+                    self.tell(Heard::Unstuck(&[AlertKind::UnknownScreen]));
+                }
             }
             _ => {}
         }

@@ -114,6 +114,10 @@ impl<T: Terminal> Answers<T> {
                 ErrorCode::Rejected,
                 format!("the message {}: {because}", receipt.state.word()),
             ),
+            MessageState::Delivered if wanted == MessageState::Answered => Reply::refused(
+                ErrorCode::Rejected,
+                format!("the message is delivered, and nothing will answer it: {because}"),
+            ),
             _ => Reply::ok(),
         };
         if wanted == MessageState::Answered

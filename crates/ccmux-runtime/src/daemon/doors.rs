@@ -6,7 +6,6 @@
 use std::sync::{Arc, Mutex};
 
 use ccmux_policy::PolicyStatus;
-use ccmux_policy::attention::opencode::Origin;
 use ccmux_wire::status::{ChannelStatus, TmuxStatus};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use super::house::House;
 use crate::afar::{Answers, By, Keeper, NotAnswered};
 use crate::attention::attendant::Setting as AttendantSetting;
 use crate::attention::book::{Book, Kept};
-use crate::attention::opencode::stream::Stream;
+use crate::attention::opencode::stream::{Stream, origin_of};
 use crate::attention::{Attendant, Ears, Heard};
 use crate::containers::ContainerDesk;
 use crate::control::Desk;
@@ -122,6 +121,7 @@ pub(super) fn start_attendant(
         agent,
         notifier: notifier.clone(),
         spots: spots.clone(),
+        servers: house.setting.settings.opencode.keys().map(|name| origin_of(name)).collect(),
         afar,
         clock: house.clock.clone(),
         shutdown: shutdown.clone(),
@@ -135,10 +135,10 @@ pub(super) fn start_attendant(
 
 /// The second source of OpenCode's events.
 fn follow_servers(house: &House, tasks: &TaskTracker, ears: &Ears, shutdown: &CancellationToken) {
-    for (place, (name, server)) in (0..).zip(&house.setting.settings.opencode) {
+    for (name, server) in &house.setting.settings.opencode {
         let stream = Stream {
             name: name.clone(),
-            origin: Origin::Stream(place),
+            origin: origin_of(name),
             server: server.clone(),
             home: house.setting.home.clone(),
             ears: ears.clone(),

@@ -33,11 +33,14 @@ use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher};
 use crate::agent::version_ahead::VersionAhead;
 use crate::install::places::ClaudeFiles;
+use crate::plain_file::read_text;
 use crate::screen::{classify, plain_text};
 use crate::terminal::{Pane, Terminal};
 
 /// A cold start takes two seconds, on a busy machine some more.
 const LIMIT: Duration = Duration::from_secs(15);
+/// Claude's own settings are a page.
+const MAX_SETTINGS_BYTES: u64 = 16 * 1024 * 1024;
 const LOOK_PAUSE: Duration = Duration::from_millis(150);
 /// Where nobody listens: whatever the agent would ask its API fails at once.
 const NO_API: &str = "http://127.0.0.1:1";
@@ -85,7 +88,7 @@ pub(super) async fn probe(patient: &Patient, stop: &CancellationToken) -> Vec<Fi
 /// The user's own settings can silence every hook, ours included.
 fn disables_hooks(patient: &Patient) -> Option<PathBuf> {
     let file = ClaudeFiles::of(&patient.environment, &patient.setting.home).settings;
-    let settings: Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
+    let settings: Value = serde_json::from_str(&read_text(&file, MAX_SETTINGS_BYTES).ok()?).ok()?;
     (settings["disableAllHooks"] == true).then_some(file)
 }
 

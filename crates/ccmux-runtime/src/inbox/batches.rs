@@ -154,8 +154,23 @@ impl Writer {
                 continue;
             }
             self.check(*id, MessageState::Answered)?;
-            let sql = "UPDATE messages SET state = 'answered', turn_seq = ?2, answered_at = ?3 WHERE id = ?1";
+            let sql = "UPDATE messages SET state = 'answered', turn_seq = ?2, answered_at = ?3, reason = NULL
+                WHERE id = ?1";
             self.change("answered", sql, params![id.0 as i64, seq.0 as i64, unix_ms()])?;
+            self.note_changed(*id);
+        }
+        Ok(())
+    }
+
+    /// Their turns are over and answer nothing: they stay delivered, with the reason.
+    pub(super) fn left_unanswered(&mut self, messages: &[MessageId], reason: &str) -> Result<(), InboxError> {
+        for id in messages {
+            if self.message_state(*id)? == MessageState::Answered {
+                continue;
+            }
+            self.check(*id, MessageState::Answered)?;
+            let sql = "UPDATE messages SET reason = ?2 WHERE id = ?1";
+            self.change("left unanswered", sql, params![id.0 as i64, reason])?;
             self.note_changed(*id);
         }
         Ok(())

@@ -303,6 +303,18 @@ impl Inbox {
         self.ask(move |writer| writer.answered(&messages, turn)).await
     }
 
+    /// No turn will answer the messages any more: whoever waits for an answer has the reason.
+    ///
+    /// # Errors
+    /// If one was not delivered (then none is changed), or the database fails.
+    pub async fn left_unanswered(
+        &self,
+        messages: Vec<MessageId>,
+        reason: &'static str,
+    ) -> Result<(), InboxError> {
+        self.ask(move |writer| writer.left_unanswered(&messages, reason)).await
+    }
+
     /// Where a message stands.
     ///
     /// # Errors
@@ -401,7 +413,7 @@ impl Inbox {
         loop {
             let mut receipt = self.receipt(message).await?;
             loop {
-                if has_reached(receipt.state, state) || receipt.state.is_final() {
+                if has_reached(receipt.state, state) || receipt.goes_no_further() {
                     return Ok(receipt);
                 }
                 match changes.recv().await {

@@ -36,7 +36,13 @@ impl Follower {
             match change {
                 Ok(changed) => {
                     let (id, receipt) = &*changed;
-                    if receipt.state != MessageState::Accepted || *id > newest {
+                    let is_known = match receipt.state {
+                        MessageState::Accepted => *id <= newest,
+                        // That nobody answers it is said later.
+                        MessageState::Delivered => receipt.goes_no_further(),
+                        _ => false,
+                    };
+                    if !is_known {
                         self.metrics.reached(receipt);
                     }
                     newest = newest.max(*id);

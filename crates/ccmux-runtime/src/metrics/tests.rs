@@ -2,8 +2,10 @@
 
 use ccmux_policy::UnixMs;
 use ccmux_policy::event::SessionFact;
-use ccmux_wire::id::{Seq, SessionId};
+use ccmux_wire::id::{MessageId, Seq, SessionId};
+use tokio_util::sync::CancellationToken;
 
+use super::follower::Follower;
 use super::*;
 
 fn receipt(channel: &str, state: MessageState) -> Receipt {
@@ -24,6 +26,20 @@ fn a_delivered_message_counts_with_its_legs() {
     assert_eq!(counts.messages["accepted"].0["phone"], 1);
     let sums: Vec<f64> = ["queued", "typed", "proved"].iter().map(|leg| counts.legs[leg].sum_s()).collect();
     assert_eq!(sums, [0.01, 0.3, 0.03]);
+}
+
+#[tokio::test]
+async fn a_message_that_nothing_answers_is_delivered_once() {
+    let metrics = Metrics::default();
+    let (tell, receipts) = tokio::sync::broadcast::channel(8);
+    let delivered = receipt("phone", MessageState::Delivered);
+    let unanswered = Receipt { reason: Some("it ended".to_owned()), ..delivered.clone() };
+    for receipt in [delivered, unanswered] {
+        tell.send(Arc::new((MessageId(1), receipt))).unwrap();
+    }
+    drop(tell);
+    Follower { metrics: metrics.clone(), receipts, shutdown: CancellationToken::new() }.run().await;
+    assert_eq!(metrics.counts().messages["delivered"].0["phone"], 1);
 }
 
 #[test]

@@ -101,6 +101,14 @@ pub enum RouteError {
         /// The limit.
         seconds: u64,
     },
+    /// A sound took too long for another try.
+    #[error("{program} was not done after {seconds} s, and was ended")]
+    Unending {
+        /// Which program.
+        program: String,
+        /// The limit.
+        seconds: u64,
+    },
     /// A program.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -125,7 +133,8 @@ impl RouteError {
     /// Another try may do better.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Unknown { .. } | Self::NoSound(_) | Self::Program(ProgramError::NotStarted { .. }) => false,
+            Self::Unknown { .. } | Self::NoSound(_) | Self::Unending { .. } => false,
+            Self::Program(ProgramError::NotStarted { .. }) => false,
             Self::Post(error) => error.may_pass(),
             Self::Desktop(error) => error.may_pass(),
             Self::Late { .. } | Self::Program(_) | Self::Channel(_) | Self::Inbox(_) => true,
@@ -184,6 +193,11 @@ impl Route {
             None => Ok(()),
         });
         posted.await.unwrap_or_else(|error| Err(PostError::Unreachable(error.to_string())))
+    }
+
+    /// It limits its time itself.
+    pub(super) fn keeps_time(&self) -> bool {
+        matches!(self, Self::Sound(_))
     }
 
     /// Tells it that way, once.

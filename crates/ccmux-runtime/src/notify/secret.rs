@@ -1,10 +1,9 @@
 //! Reads what the settings only say the place of. It is read anew each time, so that a changed secret counts at once.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::post::PostError;
+use crate::plain_file::read_text;
 use crate::settings::expand;
 use crate::settings::services::Secret;
 
@@ -49,11 +48,9 @@ impl Secrets {
 
     fn file(&self, file: &str) -> Result<String, PostError> {
         let path = expand(file, &self.home);
-        let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-        match read {
-            Ok(_) if text.trim().is_empty() => Err(PostError::Empty(path)),
-            Ok(_) => Ok(text.trim().to_owned()),
+        match read_text(&path, MAX_BYTES) {
+            Ok(text) if text.trim().is_empty() => Err(PostError::Empty(path)),
+            Ok(text) => Ok(text.trim().to_owned()),
             Err(source) => Err(PostError::File { path, source }),
         }
     }
@@ -72,5 +69,20 @@ mod tests {
             let known = Secrets::new(dir.path()).read(&secret).ok().flatten();
             assert_eq!(known.as_deref(), read, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_fifo_or_too_much_is_no_secret_and_nobody_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = || {
+            let secret = Secret::hidden("token", &Some("~/token".to_owned()), &None);
+            Secrets::new(dir.path()).read(&secret).unwrap_err().to_string()
+        };
+        let path = dir.path().join("token");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+        assert!(why().ends_with("it is a FIFO: name a file"), "{}", why());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "t".repeat(9000)).unwrap();
+        assert!(why().ends_with("longer than 8192 bytes"), "{}", why());
     }
 }

@@ -1,8 +1,9 @@
 //! Routes against real receivers: programs, a listener, FIFOs, an inbox.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tempfile::TempDir;
@@ -58,20 +59,26 @@ fn receiver(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let came = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let mut reader = BufReader::new(stream);
-        let (mut head, mut length) = (String::new(), 0);
-        while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {
-            let last = head.lines().last().unwrap_or_default().to_ascii_lowercase();
-            length = last.strip_prefix("content-length: ").map_or(length, |n| n.parse().unwrap());
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
+        let request = request(&mut reader);
         let answer = format!(
             "HTTP/1.1 {answer}\r\nContent-Length: 0\r\nLocation: /elsewhere\r\nConnection: close\r\n\r\n"
         );
         reader.get_mut().write_all(answer.as_bytes()).unwrap();
-        head + &String::from_utf8(body).unwrap()
+        request
     });
     (url, came)
+}
+
+/// Head and body.
+fn request(reader: &mut BufReader<TcpStream>) -> String {
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {
+        let last = head.lines().last().unwrap_or_default().to_ascii_lowercase();
+        length = last.strip_prefix("content-length: ").map_or(length, |n| n.parse().unwrap());
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    head + &String::from_utf8(body).unwrap()
 }
 
 #[tokio::test]
@@ -168,6 +175,45 @@ async fn a_redirect_is_not_followed_and_no_error_holds_the_secret() {
     for route in ["dead", "far"] {
         let error = room.notifier.try_once(route, &notice()).await.unwrap_err();
         assert!(!format!("{error} {error:?} {:?}", room.notifier).contains("canary"), "{error:?}");
+    }
+}
+
+/// Refuses every request for an hour, and counts them.
+fn refuses() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&count);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            request(&mut reader);
+            counts.fetch_add(1, Ordering::SeqCst);
+            let answer =
+                "HTTP/1.1 429 Later\r\nRetry-After: 3600\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = reader.get_mut().write_all(answer.as_bytes());
+        }
+    });
+    (url, count)
+}
+
+/// What a service said is not kept: it is asked again, and tells the same, whatever waits.
+#[tokio::test]
+async fn a_daemon_that_starts_in_a_services_pause_asks_it_once_and_no_more() {
+    let (url, count) = refuses();
+    for daemons in 1..=2 {
+        let hook = WebhookSettings { url: Some(url.clone()), ..WebhookSettings::default() };
+        let room = room(&[("a", RouteSettings::Webhook(hook))]);
+        let letters: Vec<_> = (0..5)
+            .map(|_| {
+                let notifier = room.notifier.clone();
+                tokio::spawn(async move { notifier.deliver(&notice(), &names(&["a"])).await })
+            })
+            .collect();
+        for letter in letters {
+            assert_eq!(timeout(Duration::from_secs(60), letter).await.unwrap().unwrap(), None);
+        }
+        assert_eq!(count.load(Ordering::SeqCst), daemons);
     }
 }
 

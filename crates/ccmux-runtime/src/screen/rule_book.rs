@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::rules::{Rules, RulesError};
+use crate::plain_file::read_text;
 
 /// Far more than any rules need.
 const FILE_BYTES: u64 = 1024 * 1024;
@@ -83,11 +84,7 @@ fn read(profile: &str, own: Option<&Path>) -> Result<(Rules, RulesOrigin), Rules
         return Ok((Rules::builtin(profile)?, RulesOrigin::BuiltIn));
     };
     let refused = |why: String| RulesError::File { path: path.to_owned(), why };
-    let found = path.metadata().map_err(|error| refused(error.to_string()))?;
-    if !found.is_file() || found.len() > FILE_BYTES {
-        return Err(refused(format!("it must be a file of at most {FILE_BYTES} bytes")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let text = read_text(path, FILE_BYTES).map_err(|error| refused(error.to_string()))?;
     let rules = Rules::from_toml(&text).map_err(|error| refused(error.to_string()))?;
     match rules.profile() {
         named if named == profile => Ok((rules, RulesOrigin::File(path.to_owned()))),
@@ -147,7 +144,7 @@ mod tests {
         }
         std::fs::remove_file(&own).unwrap();
         nix::unistd::mkfifo(&own, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(book.reread().unwrap_err().to_string().contains("must be a file"), "and nothing hangs");
+        assert!(book.reread().unwrap_err().to_string().contains("it is a FIFO"), "and nothing hangs");
     }
 
     /// Builds for tests have more of the library than the shipped one: what that has is looked at, too.

@@ -19,6 +19,10 @@ use serde_json::Value;
 use super::Settings;
 use super::channels::CHANNEL_KEYS;
 use super::keys::{KEYS, Key, value_at};
+use crate::plain_file::read_text;
+
+/// Far more than any settings need.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// The reminder's variables had another name once.
 const NOTIFICATION: &str = "CCMUX_NOTIFICATION_";
@@ -176,7 +180,7 @@ pub fn config_folder(xdg_config_home: Option<PathBuf>, home: Option<PathBuf>) ->
 
 fn file_layer(path: &Path) -> Result<Named, SettingsError> {
     let file_error = |why: String| SettingsError::File { path: path.display().to_string(), why };
-    let text = std::fs::read_to_string(path).map_err(|error| file_error(error.to_string()))?;
+    let text = read_text(path, MAX_FILE_BYTES).map_err(|error| file_error(error.to_string()))?;
     let values: Dict =
         Toml::from_str(&text).map_err(|error: toml_error| file_error(one_line(&error.to_string())))?;
     let origin = path.display().to_string();

@@ -7,14 +7,17 @@
 //!
 //! It opens nothing: whoever listens reads the token's file.
 
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::{SettingsError, expand};
+use crate::plain_file::PlainFile;
+
+/// Its first line counts.
+const MAX_TOKEN_BYTES: u64 = 8 * 1024;
 
 /// `[tcp]`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,10 +96,11 @@ impl TcpSettings {
         let file = expand(&self.token_file, home);
         let path = file.display().to_string();
         let failed = |source| TokenError::Io { path: path.clone(), source };
-        if fs::metadata(&file).map_err(failed)?.mode() & 0o077 != 0 {
+        let file = PlainFile::open(&file).map_err(failed)?;
+        if file.mode() & 0o077 != 0 {
             return Err(TokenError::Open { path });
         }
-        let text = fs::read_to_string(&file).map_err(failed)?;
+        let text = file.text(MAX_TOKEN_BYTES).map_err(failed)?;
         let token = text.lines().next().unwrap_or_default().trim();
         if token.len() < 16 { Err(TokenError::Short { path }) } else { Ok(Some(token.to_owned())) }
     }
@@ -104,6 +108,7 @@ impl TcpSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -142,5 +147,9 @@ mod tests {
         assert!(matches!(token(), Err(TokenError::Short { .. })));
         write("0123456789abcdef \n", 0o600);
         assert_eq!(token().unwrap().as_deref(), Some("0123456789abcdef"));
+        fs::remove_file(dir.path().join("token")).unwrap();
+        let mode = nix::sys::stat::Mode::from_bits_truncate(0o600);
+        nix::unistd::mkfifo(&dir.path().join("token"), mode).unwrap();
+        assert!(token().unwrap_err().to_string().ends_with("it is a FIFO: name a file"));
     }
 }

@@ -21,6 +21,13 @@ use crate::outlet::Outlets;
 use crate::turns::store::StoreError;
 use crate::turns::{TurnOrder, Turns, TurnsError};
 
+/// Of a turn that ended before Claude said anything: Esc, or an agent that ended.
+const NO_WORDS: &str = "its turn ended before Claude wrote anything";
+/// Of a prompt without an id (older versions): its turn may have been published before the delivery was proved.
+const NOT_FOUND: &str = "its turn is over, and no answer to it was found";
+const UNREADABLE: &str = "its turn could not be read: the log tells why";
+const REFUSED: &str = "the API failed in its turn: send it again later";
+
 /// An answer whose delivery is not recorded yet waits for it, but later turns not for ever.
 const TRIES_IF_EARLY: u32 = 8;
 
@@ -89,6 +96,14 @@ impl Speaker {
     fn say(&self, order: Effect) {
         match order {
             Effect::Alert { kind, session, messages, tool, message } => {
+                if kind == AlertKind::Failure && !messages.is_empty() {
+                    tokio::spawn(left_unanswered(
+                        self.inbox.clone(),
+                        self.events.clone(),
+                        messages.clone(),
+                        REFUSED,
+                    ));
+                }
                 let screen = (kind == AlertKind::UnknownScreen).then(|| self.not_understood.screen());
                 self.alerts.raise(News { session, messages, tool, screen, ..News::new(kind, message) });
             }
@@ -122,6 +137,30 @@ async fn tell_senders(inbox: Inbox, outlets: Outlets, messages: Vec<MessageId>, 
             Err(error) => tracing::debug!(event = "senders.not_told", channel, %error),
         }
     }
+}
+
+/// Whoever waits for an answer has waited enough. `None`: the daemon stopped before.
+async fn left_unanswered(
+    inbox: Inbox,
+    events: mpsc::Sender<Event>,
+    messages: Vec<MessageId>,
+    why: &'static str,
+) -> Option<()> {
+    if messages.is_empty() {
+        return Some(());
+    }
+    let early = AtomicU32::new(0);
+    let left = || inbox.left_unanswered(messages.clone(), why);
+    let done = until_done("left unanswered", |error| may_pass(error, &early), stopped(&events), left).await?;
+    if let Err(error) = done {
+        tracing::error!(event = "inbox.failed", %error);
+    }
+    Some(())
+}
+
+/// The database's trouble passes, and so does a delivery that is not recorded yet.
+fn may_pass(error: &InboxError, early: &AtomicU32) -> bool {
+    error.may_pass() || (is_early(error) && early.fetch_add(1, Relaxed) < TRIES_IF_EARLY)
 }
 
 /// An order to publish, and the messages that it is about.
@@ -179,7 +218,7 @@ impl Publisher {
             }
             Err(error) => {
                 tracing::error!(event = "turn.failed", %session, %error);
-                Some(())
+                self.left_unanswered(answers, UNREADABLE).await
             }
         }
     }
@@ -207,9 +246,12 @@ impl Publisher {
     ) -> Option<()> {
         tracing::debug!(event = "turn.nothing_new", %session);
         let Some(prompt) = prompt.filter(|_| !answers.is_empty()) else {
-            return Some(());
+            return self.left_unanswered(answers, NOT_FOUND).await;
         };
-        self.answered_by_turn_of(session, prompt, answers).await
+        match self.answered_by_turn_of(session, prompt, answers.clone()).await? {
+            Ok(()) => Some(()),
+            Err(why) => self.left_unanswered(answers, why).await,
+        }
     }
 
     /// By the names that their senders know.
@@ -223,34 +265,37 @@ impl Publisher {
     /// Turns that the last daemon could not publish are published now, or there are none.
     async fn settle_earlier(&mut self, session: &SessionId) -> Option<()> {
         for (message, prompt) in std::mem::take(&mut self.earlier) {
-            self.answered_by_turn_of(session, &prompt, vec![message]).await?;
+            let _ = self.answered_by_turn_of(session, &prompt, vec![message]).await?;
         }
         Some(())
     }
 
+    /// An error is why there is none.
     async fn answered_by_turn_of(
         &self,
         session: &SessionId,
         prompt: &PromptId,
         answers: Vec<MessageId>,
-    ) -> Option<()> {
+    ) -> Option<Result<(), &'static str>> {
         let read = || self.turns.turn_of(session, prompt);
         match until_done("read turn", is_store, stopped(&self.events), read).await? {
-            Ok(Some(seq)) => self.answered(answers, seq).await,
-            Ok(None) => Some(()),
+            Ok(Some(seq)) => self.answered(answers, seq).await.map(Ok),
+            Ok(None) => Some(Err(NO_WORDS)),
             Err(error) => {
                 tracing::error!(event = "turn.failed", %session, %error);
-                Some(())
+                Some(Err(UNREADABLE))
             }
         }
+    }
+
+    async fn left_unanswered(&self, messages: Vec<MessageId>, why: &'static str) -> Option<()> {
+        left_unanswered(self.inbox.clone(), self.events.clone(), messages, why).await
     }
 
     async fn answered(&self, answers: Vec<MessageId>, seq: Seq) -> Option<()> {
         let answered = || self.inbox.answered(answers.clone(), seq);
         let early = AtomicU32::new(0);
-        let may_pass = |error: &InboxError| {
-            error.may_pass() || (is_early(error) && early.fetch_add(1, Relaxed) < TRIES_IF_EARLY)
-        };
+        let may_pass = |error: &InboxError| may_pass(error, &early);
         let done = until_done("answered", may_pass, stopped(&self.events), answered).await?;
         if let Err(error) = done {
             tracing::error!(event = "inbox.failed", %error);

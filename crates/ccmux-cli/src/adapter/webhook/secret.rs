@@ -9,7 +9,7 @@
 
 use std::env;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -23,6 +23,8 @@ const VARIABLE: &str = "CCMUX_WEBHOOK_TOKEN";
 
 /// A shorter one can be guessed.
 const SHORTEST: usize = 16;
+/// More is none.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// What only those know who may write.
 pub struct Secret(String);
@@ -70,6 +72,7 @@ impl Secret {
     }
 }
 
+/// It may be a FIFO: `--token-file <(pass show token)` is one.
 fn read_private(path: &Path) -> Result<String, Failure> {
     let cant = |error| Failure::Failed(format!("can't read the token in {}: {error}", path.display()));
     let file = File::open(path).map_err(cant)?;
@@ -78,7 +81,13 @@ fn read_private(path: &Path) -> Result<String, Failure> {
         let path = path.display();
         return Err(refused(format!("others may read the token in {path}: chmod 600 {path}")));
     }
-    io::read_to_string(file).map_err(cant)
+    let text = io::read_to_string(file.take(MAX_FILE_BYTES + 1)).map_err(cant)?;
+    match text.len() as u64 {
+        0..=MAX_FILE_BYTES => Ok(text),
+        _ => {
+            Err(refused(format!("{} is longer than a token: {MAX_FILE_BYTES} bytes at most", path.display())))
+        }
+    }
 }
 
 fn refused(why: String) -> Failure {
@@ -136,6 +145,7 @@ mod tests {
         assert_eq!(write("\u{feff}0123456789abcdef\r\n", 0o600), Ok("0123456789abcdef".to_owned()));
         assert!(write("0123456789abcdef\nfedcba\n", 0o600).unwrap_err().contains("one line"));
         assert!(write("0123456789abcdef\n", 0o640).unwrap_err().contains("chmod 600"));
+        assert!(write(&"t".repeat(70_000), 0o600).unwrap_err().contains("65536 bytes at most"));
         assert!(write("short\n", 0o600).unwrap_err().contains("shorter than 16"));
         fs::remove_file(&path).unwrap();
         assert!(Secret::read(Some(&path)).is_err());

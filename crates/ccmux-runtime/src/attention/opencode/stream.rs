@@ -19,12 +19,14 @@ use ccmux_policy::attention::opencode::Origin;
 use ccmux_wire::id::SessionId;
 use ccmux_wire::opencode::OpencodeEvent;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{News, Said};
 use crate::attention::{Ears, Heard};
+use crate::plain_file::read_text;
 use crate::settings::expand;
 use crate::settings::opencode::OpencodeServer;
 
@@ -38,6 +40,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Longer lines hold files and diffs; nobody waits for them.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
+const MAX_PASSWORD_BYTES: u64 = 8 * 1024;
 /// So many asks and busy sessions of a server are believed.
 const MAX_LISTED: usize = 256;
 
@@ -68,7 +71,7 @@ pub enum StreamError {
 pub struct Stream {
     /// Its name in the settings.
     pub name: String,
-    /// Its place among them.
+    /// By that name: [`origin_of`].
     pub origin: Origin,
     /// Where it is.
     pub server: OpencodeServer,
@@ -217,9 +220,16 @@ impl Stream {
     fn password(&self) -> Result<Option<String>, StreamError> {
         let Some(file) = &self.server.password_file else { return Ok(None) };
         let path = expand(file, &self.home);
-        let text = std::fs::read_to_string(&path);
+        let text = read_text(&path, MAX_PASSWORD_BYTES);
         text.map(|text| Some(text.trim().to_owned())).map_err(|source| StreamError::Password { path, source })
     }
+}
+
+/// Whatever else the settings name, the next daemon knows a server's asks by the same number: its name's.
+pub fn origin_of(name: &str) -> Origin {
+    let hash = Sha256::digest(name);
+    let number = hash.iter().take(4).fold(0, |number, byte| number << 8 | u32::from(*byte));
+    Origin::Stream(number)
 }
 
 /// `/global/event` wraps each event with the project that it is of.

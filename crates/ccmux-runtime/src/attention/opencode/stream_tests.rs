@@ -60,6 +60,13 @@ fn stream(port: u16, home: &std::path::Path, ears: Ears) -> Stream {
     Stream { name: "work".into(), origin, server, home: home.to_owned(), ears, shutdown }
 }
 
+#[test]
+fn a_server_is_known_by_its_name() {
+    // As it was written into attention.db: another number would be another server.
+    assert_eq!(origin_of("work"), Origin::Stream(14_761_687));
+    assert_ne!(origin_of("home"), origin_of("work"));
+}
+
 async fn next(heard: &mut mpsc::Receiver<Heard>) -> String {
     let heard =
         timeout(Duration::from_secs(30), heard.recv()).await.expect("in time").expect("an attendant's ear");

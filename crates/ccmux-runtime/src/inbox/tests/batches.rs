@@ -59,6 +59,35 @@ async fn a_receipt_that_comes_three_times_counts_once() {
 }
 
 #[tokio::test]
+async fn whoever_waits_for_an_answer_is_told_that_none_comes() {
+    let place = Place::new();
+    let daemon = place.open();
+    let inbox = daemon.opened.inbox.clone();
+    let id = daemon.accept("hi").await;
+    daemon.begin(1, &[id]).await.unwrap();
+    let early = inbox.left_unanswered(vec![id], "no").await.unwrap_err();
+    assert!(matches!(early, InboxError::Illegal { from: MessageState::InFlight, .. }), "{early}");
+    deliver(&daemon, 1, Proof::Hook).await.unwrap();
+    let waits = tokio::spawn({
+        let inbox = inbox.clone();
+        async move { inbox.wait_for(id, MessageState::Answered).await.unwrap() }
+    });
+    inbox.left_unanswered(vec![id], "it ended").await.unwrap();
+    let receipt = tokio::time::timeout(LIMIT, waits).await.unwrap().unwrap();
+    assert_eq!((receipt.state, receipt.reason.as_deref()), (MessageState::Delivered, Some("it ended")));
+    let later = inbox.wait_for(id, MessageState::Answered);
+    assert_eq!(
+        tokio::time::timeout(LIMIT, later).await.unwrap().unwrap(),
+        receipt,
+        "whoever comes later, too"
+    );
+    inbox.answered(vec![id], Seq(3)).await.unwrap();
+    inbox.left_unanswered(vec![id], "too late").await.unwrap();
+    let receipt = inbox.receipt(id).await.unwrap();
+    assert_eq!((receipt.state, receipt.reason), (MessageState::Answered, None));
+}
+
+#[tokio::test]
 async fn a_batch_that_was_pasted_in_vain_comes_back_as_redelivered() {
     let daemon = Place::new().open();
     let inbox = &daemon.opened.inbox;
