@@ -281,7 +281,7 @@ pub struct InstallOptions {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Also have the service started, or stopped, at once
+    /// Also have the service started at once; `uninstall` stops it in any case
     #[arg(long, requires = "service", conflicts_with = "dry_run")]
     pub now: bool,
 

@@ -23,6 +23,8 @@ use super::keys::{KEYS, Key, value_at};
 /// The reminder's variables had another name once.
 const NOTIFICATION: &str = "CCMUX_NOTIFICATION_";
 const OLDER_NOTIFICATION: &str = "CLAUDE_NOTIFICATION_";
+/// Names a settings file.
+const CONFIG: &str = "CCMUX_CONFIG";
 
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +37,29 @@ pub struct Sources {
     pub environment: BTreeMap<String, String>,
     /// `--set KEY=VALUE`.
     pub flags: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// Names of what says something here and stands in no file: variables, options. Never what they say.
+    pub fn of_the_shell(&self) -> Vec<String> {
+        let given = |name: &String| self.environment.get(name).is_some_and(|text| !text.is_empty());
+        let counted = KEYS.iter().filter(|key| !is_the_instances(key, self)).filter_map(|key| key.variable);
+        let older =
+            |name: &str| name.strip_prefix(NOTIFICATION).map(|rest| format!("{OLDER_NOTIFICATION}{rest}"));
+        let names = counted.flat_map(|name| [Some(name.to_owned()), older(name)]).flatten();
+        let mut found: Vec<String> = names.chain([CONFIG.to_owned()]).filter(given).collect();
+        let named_file = self.file.as_ref().and_then(|file| file.to_str());
+        if named_file.is_some() && named_file != self.environment.get(CONFIG).map(String::as_str) {
+            found.push("--config".to_owned());
+        }
+        found.extend(self.flags.iter().map(|(key, _)| format!("--set {key}")));
+        found
+    }
+
+    /// The file that is read where none is named.
+    pub fn usual_file(&self) -> Option<PathBuf> {
+        user_file(&self.environment, self.instance.as_ref().map_or("ccmux", |name| name.as_str()))
+    }
 }
 
 /// Settings, and where each came from.
@@ -373,7 +398,7 @@ fn in_words(kind: &Kind) -> String {
 
 /// `CCMUX_` variables that are nearly one of ours: ignored, and said so.
 fn near_misses(environment: &BTreeMap<String, String>) -> Vec<String> {
-    let known: Vec<&str> = KEYS.iter().filter_map(|key| key.variable).chain(["CCMUX_CONFIG"]).collect();
+    let known: Vec<&str> = KEYS.iter().filter_map(|key| key.variable).chain([CONFIG]).collect();
     environment
         .keys()
         .filter(|name| name.starts_with("CCMUX_") && !known.contains(&name.as_str()))
