@@ -4,13 +4,13 @@
 
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::paths::InstanceName;
-use figment::error::Kind;
 use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
@@ -362,7 +362,7 @@ fn origin(figment: &Figment, key: &str) -> String {
 fn type_error(error: &figment::Error) -> SettingsError {
     let origin =
         error.metadata.as_ref().map_or_else(|| "settings".to_owned(), |metadata| metadata.name.to_string());
-    SettingsError::Type { origin, key: error.path.join("."), why: in_words(&error.kind) }
+    SettingsError::Type { origin, key: error.path.join("."), why: words::of(&error.kind) }
 }
 
 /// A value that can't be used, with the file, variable or flag that it stands in.
@@ -374,26 +374,6 @@ fn with_origin(error: SettingsError, figment: &Figment) -> SettingsError {
         },
         other => other,
     }
-}
-
-/// What is wanted, for people who know no types.
-fn in_words(kind: &Kind) -> String {
-    let (found, wanted) = match kind {
-        Kind::InvalidType(found, wanted) | Kind::InvalidValue(found, wanted) => (found, wanted),
-        other => return other.to_string(),
-    };
-    let wanted = match wanted.as_str() {
-        "f32" | "f64" => "a number, such as 2 or 0.5".to_owned(),
-        "a boolean" => "true or false, without quotes".to_owned(),
-        "a string" => "a text in quotes".to_owned(),
-        "a map" => "a table of keys".to_owned(),
-        "a sequence" => "a list in brackets".to_owned(),
-        integer if integer.starts_with(['i', 'u']) && integer[1..].parse::<u8>().is_ok() => {
-            "a whole number".to_owned()
-        }
-        other => other.to_owned(),
-    };
-    format!("found {found}; give {wanted}")
 }
 
 /// `CCMUX_` variables that are nearly one of ours: ignored, and said so.
