@@ -7,6 +7,7 @@ mod tests;
 mod words;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ccmux_wire::channel::ChannelName;
@@ -184,8 +185,13 @@ fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
         }
         None => files.extend(user_file(&sources.environment, name)),
     }
-    files.retain(|file| file.is_file());
+    files.retain(|file| !is_absent(file));
     Ok(files)
+}
+
+/// Nothing is there. What can't be looked at is there, and no setting of the user is passed over in silence.
+fn is_absent(file: &Path) -> bool {
+    file.metadata().is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {

@@ -106,6 +106,20 @@ fn a_variable_does_not_move_an_instance() {
 }
 
 #[test]
+fn a_settings_file_that_cannot_be_read_is_an_error_and_one_that_is_not_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().display().to_string();
+    let sources = Sources { environment: BTreeMap::from([("HOME".to_owned(), home)]), ..Sources::default() };
+    load(&sources).unwrap();
+    std::fs::write(folder.path().join(".config"), "no folder").unwrap();
+    load(&sources).unwrap();
+    std::fs::remove_file(folder.path().join(".config")).unwrap();
+    std::fs::create_dir_all(folder.path().join(".config/ccmux/ccmux.toml")).unwrap();
+    let error = load(&sources).unwrap_err().to_string();
+    assert!(error.contains(".config/ccmux/ccmux.toml: "), "{error}");
+}
+
+#[test]
 fn a_named_file_must_exist() {
     let error = load(&Sources { file: Some("/nowhere/x.toml".into()), ..Sources::default() }).unwrap_err();
     assert!(error.to_string().contains("/nowhere/x.toml"));
