@@ -169,7 +169,15 @@ fn a7_a_token_that_a_start_would_refuse_is_refused_by_the_check_too() {
 #[test]
 fn a7_usage_is_refused_with_2() {
     let house = House::builder().build();
-    assert_eq!(house.run_daemon(&["--no-such-flag"]).status.code(), Some(2));
+    for (arguments, word) in [
+        (&["--no-such-flag"][..], "--no-such-flag"),
+        (&["--set", "idle_threshold"], "give KEY=VALUE"),
+        (&["-i", "a/b"], "instance `a/b`"),
+    ] {
+        let output = house.run_daemon(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(word), "{arguments:?}: {output:?}");
+    }
 }
 
 /// Acceptance A8.

@@ -22,10 +22,8 @@ use ccmux_runtime::install::{Change, Direction, InstallError, Installation};
 use similar::TextDiff;
 
 use super::cli::{Cli, InstallOptions};
-use super::{fail, with_setting, with_settings};
+use super::{EX_BAD_USAGE, fail, with_setting, with_settings};
 
-/// Bad usage, as clap says it.
-const EX_BAD_USAGE: u8 = 2;
 const EX_MISSING: u8 = 69;
 const EX_SETTINGS: u8 = 78;
 
