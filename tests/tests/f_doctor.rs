@@ -46,7 +46,7 @@ impl Report {
 
 #[test]
 fn a_house_in_order_has_no_failure_and_nobody_is_disturbed() {
-    let house = House::builder().settings("[proxy]\nexpect = \"\"\n").build();
+    let house = House::builder().build();
     let before = Report::of(&house, &[]);
     assert_eq!((before.code, before.of_state("failure")), (Some(0), vec![]));
     before.says("daemon", "warning", "no daemon runs");
@@ -70,6 +70,21 @@ fn a_house_in_order_has_no_failure_and_nobody_is_disturbed() {
     assert_eq!((house.agent_pid(), house.screen(), house.prompts().len()), (pid, screen, 0));
     let clients = house.tmux(&["list-sessions", "-F", "#{session_name}"]);
     assert_eq!(clients.trim(), "ccmux", "the probe has a server of its own");
+}
+
+/// As from a terminal that knows nothing of the variables that the daemon was started with.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_shell_without_the_daemons_variables_is_told_so() {
+    let house = House::builder().ready();
+    Report::of(&house, &["--no-probe"]).says("settings", "ok", "this shell has the daemon's");
+    let mut command = house.command(house.bin("ccmux"));
+    command.env_remove("CCMUX_AGENT_COMMAND").args(["doctor", "--no-probe"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let row = said.lines().find(|line| line.contains(" settings ")).unwrap();
+    assert!(row.starts_with("warning") && row.contains("agent.command (there CCMUX_AGENT_COMMAND"), "{said}");
+    assert!(!row.contains("ccmux-demo-agent"), "a value is told: {row}");
 }
 
 /// A wrapper that forgets ccmux's arguments, one that ends at once, and an agent without a state file.

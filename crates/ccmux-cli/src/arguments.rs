@@ -26,11 +26,15 @@ The daemon is found in /tmp/ccmux-NAME with -i NAME, else in CCMUX_RUNTIME_DIR, 
 #[command(name = "ccmux", version, after_help = EXIT_CODES)]
 pub struct Arguments {
     /// Which instance of the daemon; wins over CCMUX_RUNTIME_DIR
-    #[arg(short, long, value_name = "NAME", global = true)]
+    #[arg(short, long, value_name = "NAME", global = true, value_parser = parse_instance)]
     pub instance: Option<InstanceName>,
 
     #[command(subcommand)]
     pub command: Command,
+}
+
+fn parse_instance(text: &str) -> Result<InstanceName, String> {
+    text.parse().map_err(|error| format!("an instance is named as a channel is: {error}"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -281,7 +285,7 @@ pub struct InstallOptions {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Also have the service started, or stopped, at once
+    /// Also have the service started at once; `uninstall` stops it in any case
     #[arg(long, requires = "service", conflicts_with = "dry_run")]
     pub now: bool,
 
@@ -335,8 +339,8 @@ pub struct TailOptions {
     pub turns: bool,
 }
 
-fn parse_seq(text: &str) -> Result<Seq, std::num::ParseIntError> {
-    text.parse().map(Seq)
+fn parse_seq(text: &str) -> Result<Seq, &'static str> {
+    text.parse().map(Seq).map_err(|_| "give the `seq` of a line, a whole number; 0 is the first")
 }
 
 #[derive(Debug, Args)]
@@ -431,55 +435,4 @@ pub struct ManualOptions {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_types_make_a_sound_command_line() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn only_the_said_command_hears_of_its_options() {
-        let mut command = Arguments::command();
-        let options = |command: &clap::Command, name: &str| {
-            command
-                .find_subcommand(name)
-                .map(|found| found.get_arguments().filter(|arg| !arg.is_global_set()).count())
-        };
-        assert_eq!(options(&command, "notify"), Some(0));
-        let _ = command.try_get_matches_from_mut(["ccmux", "notify", "x"]);
-        assert!(options(&command, "notify") > Some(5));
-        assert_eq!(options(&command, "send"), Some(0));
-    }
-
-    #[test]
-    fn options_may_stand_after_the_words() {
-        let arguments =
-            Arguments::try_parse_from(["ccmux", "send", "hello", "you", "--wait", "answered"]).unwrap();
-        let Command::Send(Late(options)) = arguments.command else { panic!("{arguments:?}") };
-        assert_eq!(
-            (options.text, options.wait),
-            (vec!["hello".to_owned(), "you".to_owned()], Wait::Answered)
-        );
-    }
-
-    #[test]
-    fn a_time_has_a_unit() {
-        for (text, seconds) in [("0", 0), ("30s", 30), ("20m", 1200), ("1h", 3600), ("2d", 172_800)] {
-            assert_eq!(parse_time(text), Ok(Seconds(seconds)), "{text}");
-        }
-        for text in ["", "h", "1hh", "-1h", "1.5h", "1w"] {
-            assert!(parse_time(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_bad_channel_or_instance_is_a_matter_of_usage() {
-        for line in [["ccmux", "send", "-c", "a/b", "x"], ["ccmux", "-i", "../x", "send", "x"]] {
-            assert_eq!(Arguments::try_parse_from(line).unwrap_err().exit_code(), 2);
-        }
-    }
-}
+mod tests;

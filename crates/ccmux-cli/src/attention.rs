@@ -89,7 +89,7 @@ fn row(item: &WaitingItem) -> String {
     let next = match item.next_in_ms {
         _ if item.muted => "muted".to_owned(),
         Some(ms) => format!("next notice in {}", span(i64::try_from(ms / 1000).unwrap_or(i64::MAX))),
-        None if item.told == 0 => "no notice".to_owned(),
+        None if item.told == 0 => "nobody is told: no route".to_owned(),
         None => "told".to_owned(),
     };
     let (kind, session, what) = (harmless(&item.kind), harmless(&item.session), harmless(&item.what));
@@ -104,6 +104,25 @@ fn standing_of(answer: &Answer) -> Result<Standing, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_says_whom_it_is_told_and_when() {
+        let item = WaitingItem {
+            kind: "reply".to_owned(),
+            session: "s".to_owned(),
+            since_ms: 0,
+            told: 0,
+            next_in_ms: None,
+            muted: false,
+            what: "it waits".to_owned(),
+        };
+        let ends_with =
+            |item: &WaitingItem, words: &str| assert!(row(item).ends_with(words), "{}", row(item));
+        ends_with(&item, "it waits  (nobody is told: no route)");
+        ends_with(&WaitingItem { told: 1, ..item.clone() }, "(told)");
+        ends_with(&WaitingItem { next_in_ms: Some(90_000), ..item.clone() }, "(next notice in 1 min 30 s)");
+        ends_with(&WaitingItem { muted: true, ..item }, "(muted)");
+    }
 
     #[test]
     fn what_is_left_of_a_mute_is_rounded_up() {

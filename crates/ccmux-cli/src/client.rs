@@ -16,6 +16,9 @@ use crate::failure::Failure;
 /// How long the daemon may take for anything that needs no waiting for Claude.
 pub const IO_LIMIT: Duration = Duration::from_secs(10);
 
+/// It does not run, or it runs elsewhere.
+const START: &str = "start ccmuxd, or name the one that runs by its -i or CCMUX_RUNTIME_DIR";
+
 /// A daemon that was reached.
 pub struct Client {
     stream: BufReader<UnixStream>,
@@ -34,11 +37,7 @@ impl Client {
         let socket = control_socket(dir).map_err(|error| unreachable(&dir.join("control.sock"), &error))?;
         let stream = connect_within(&socket, IO_LIMIT).map_err(|error| {
             let why = error.to_string();
-            Failure::Unreachable {
-                socket: socket.clone(),
-                why,
-                remedy: "start ccmuxd, with the same -i or CCMUX_RUNTIME_DIR",
-            }
+            Failure::Unreachable { socket: socket.clone(), why, remedy: START }
         })?;
         Ok(Self { stream: BufReader::new(stream), socket })
     }
@@ -102,7 +101,7 @@ impl Client {
 
 fn unreachable(socket: &Path, error: &NotPrivate) -> Failure {
     let (why, remedy) = match error {
-        NotPrivate::Unseen { source, .. } => (source.to_string(), "start ccmuxd"),
+        NotPrivate::Unseen { source, .. } => (source.to_string(), START),
         NotPrivate::Refused { .. } => {
             (error.to_string(), "set CCMUX_RUNTIME_DIR to the daemon's own directory")
         }

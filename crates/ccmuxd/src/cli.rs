@@ -122,7 +122,7 @@ pub struct InstallOptions {
     /// Show what would change, as a diff, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Also have the service started, or stopped, at once
+    /// Also have the service started at once; `uninstall` stops it in any case
     #[arg(long, requires = "service", conflicts_with = "dry_run")]
     pub now: bool,
 }

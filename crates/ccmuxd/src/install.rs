@@ -8,23 +8,22 @@
 //!
 //! With `--dry-run` it is a diff instead, and nothing is changed.
 
+mod unit;
+
 use std::io::{self, Write};
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use ccmux_runtime::agent::version::Version;
 use ccmux_runtime::daemon::Setting;
 use ccmux_runtime::install::opencode;
 use ccmux_runtime::install::places::{ask_version, copy_hook, in_claudes_files};
 use ccmux_runtime::install::units::{Starter, Unit};
-use ccmux_runtime::install::{Change, Direction, InstallError, Installation, namespaces};
+use ccmux_runtime::install::{Change, Direction, InstallError, Installation};
 use similar::TextDiff;
 
 use super::cli::{Cli, InstallOptions};
-use super::{fail, with_setting, with_settings};
+use super::{EX_BAD_USAGE, fail, with_setting, with_settings};
 
-/// Bad usage, as clap says it.
-const EX_BAD_USAGE: u8 = 2;
 const EX_MISSING: u8 = 69;
 const EX_SETTINGS: u8 = 78;
 
@@ -83,7 +82,10 @@ fn do_it(
     }
     if options.service {
         let unit = Unit::of(setting, instance, Starter::HERE);
-        service(setting, &unit, options, direction)?;
+        match direction {
+            Direction::In => unit::put_in(setting, &unit, options)?,
+            Direction::Out => unit::take_out(setting, &unit, options)?,
+        }
     }
     Ok(())
 }
@@ -128,55 +130,6 @@ fn version(setting: &Setting) -> Result<Version, Stop> {
     }))
 }
 
-fn service(
-    setting: &Setting,
-    unit: &Unit,
-    options: &InstallOptions,
-    direction: Direction,
-) -> Result<(), Stop> {
-    match direction {
-        Direction::In => service_in(setting, unit, options),
-        Direction::Out => service_out(setting, unit, options),
-    }
-}
-
-fn service_in(setting: &Setting, unit: &Unit, options: &InstallOptions) -> Result<(), Stop> {
-    let has_sandbox = unit.starter == Starter::Systemd;
-    let forbidden =
-        has_sandbox.then(|| namespaces::forbidden(&setting.binaries.ccmuxd, Path::new("/proc"))).flatten();
-    if let Some(why) = &forbidden {
-        note(&format!("{why}: no-namespaces.conf takes out of the daemon's sandbox what needs them"));
-    }
-    apply(&unit.going_in(setting, forbidden.is_some()), options.dry_run, Direction::In)?;
-    if options.now {
-        run_all(&unit.starting())?;
-    } else if !options.dry_run {
-        tell("next", &unit.starting());
-        if unit.starter == Starter::Systemd {
-            println!("{:<10} loginctl enable-linger   (keeps it running while you are logged out)", "");
-        }
-    }
-    Ok(())
-}
-
-fn service_out(setting: &Setting, unit: &Unit, options: &InstallOptions) -> Result<(), Stop> {
-    if options.now {
-        run_all(&unit.stopping())?;
-    }
-    let others = unit.others();
-    let is_gone = if others.is_empty() {
-        let changes = apply(&unit.going_out(setting), options.dry_run, Direction::Out)?;
-        changes.iter().any(|change| !change.is_none())
-    } else {
-        note(&format!("{} stays: {} needs it", unit.path.display(), others.join(", ")));
-        true
-    };
-    if is_gone && !options.now && !options.dry_run {
-        tell("next", &unit.stopping());
-    }
-    Ok(())
-}
-
 fn apply(installation: &Installation, dry_run: bool, direction: Direction) -> Result<Vec<Change>, Stop> {
     let changes = if dry_run { installation.look(direction)? } else { installation.carry_out(direction)? };
     let mut text = String::new();
@@ -219,22 +172,4 @@ fn diff(change: &Change) -> String {
 
 fn note(text: &str) {
     eprintln!("{:<10} {text}", "note");
-}
-
-fn tell(word: &str, lines: &[Vec<String>]) {
-    for (number, line) in lines.iter().enumerate() {
-        println!("{:<10} {}", if number == 0 { word } else { "" }, line.join(" "));
-    }
-}
-
-fn run_all(lines: &[Vec<String>]) -> Result<(), Stop> {
-    for line in lines {
-        let status = Command::new(&line[0]).args(&line[1..]).status();
-        match status {
-            Ok(status) if status.success() => {}
-            Ok(status) => return Err(Stop(1, format!("`{}` failed ({status})", line.join(" ")))),
-            Err(error) => return Err(Stop(1, format!("can't run `{}`: {error}", line.join(" ")))),
-        }
-    }
-    Ok(())
 }

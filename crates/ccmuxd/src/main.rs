@@ -34,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 use cli::{Cli, Command};
 
+/// Bad usage, as clap says it.
+const EX_BAD_USAGE: u8 = 2;
 /// sysexits.h: something needed is not there; settings.
 const EX_UNAVAILABLE: u8 = 69;
 const EX_CONFIG: u8 = 78;
@@ -95,9 +97,13 @@ fn fail(code: u8, why: &str) -> ExitCode {
 }
 
 fn with_settings(cli: &Cli, run: impl FnOnce(Loaded) -> ExitCode) -> ExitCode {
-    let loaded = match cli.sources().and_then(|sources| load(&sources).map_err(|error| error.to_string())) {
+    let sources = match cli.sources() {
+        Ok(sources) => sources,
+        Err(error) => return fail(EX_BAD_USAGE, &error),
+    };
+    let loaded = match load(&sources) {
         Ok(loaded) => loaded,
-        Err(error) => return fail(EX_CONFIG, &error),
+        Err(error) => return fail(EX_CONFIG, &error.to_string()),
     };
     for warning in &loaded.warnings {
         eprintln!("ccmuxd: {warning}");

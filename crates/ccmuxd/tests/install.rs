@@ -15,6 +15,13 @@ const SETTINGS: &str = "{\n\t\"theme\": \"dark\",   \n\t\"hooks\": {\"Stop\": [{
 const STATE: &str = "{\"a\":1,\"mcpServers\":{\"x\":{\"command\":\"y\"}},\"projects\":{}}\n";
 /// A Claude Code that says its version.
 const CLAUDE: &str = "#!/bin/sh\necho '2.1.332 (Claude Code)'\n";
+/// In the place of systemd: notes what it is told, and whether the unit was there then; fails at what the file `fails` says.
+const SYSTEMCTL: &str = "#!/bin/sh
+cd \"${0%/*}/..\"
+[ -e home/.config/systemd/user/ccmuxd.service ] && there=' with its unit'
+echo \"$*$there\" >> said
+case $* in $(cat fails 2>/dev/null)) echo 'no bus' >&2; exit 1 ;; esac
+";
 
 struct Place {
     dir: TempDir,
@@ -36,6 +43,7 @@ impl Place {
         fs::write(place.settings(), SETTINGS).unwrap();
         fs::write(place.state(), STATE).unwrap();
         place.program("path/claude", CLAUDE);
+        place.program("path/systemctl", SYSTEMCTL);
         fs::hard_link(env!("CARGO_BIN_EXE_ccmuxd"), place.ccmuxd()).unwrap();
         fs::write(place.bin.path().join("ccmux-hook"), "#!/bin/sh\n").unwrap();
         place
@@ -61,6 +69,11 @@ impl Place {
 
     fn settings(&self) -> PathBuf {
         self.path("home/.claude/settings.json")
+    }
+
+    #[cfg(target_os = "linux")]
+    fn unit(&self) -> PathBuf {
+        self.path("home/.config/systemd/user/ccmuxd.service")
     }
 
     fn state(&self) -> PathBuf {
@@ -307,7 +320,8 @@ fn the_template_stays_while_another_instance_needs_it() {
     }
     let said = place.ok(&["uninstall", "--service", "-i", "work"]);
     assert!(said.contains("stays: ccmuxd@play.service needs it"), "{said}");
-    assert!(said.contains("systemctl --user disable --now ccmuxd@work.service"), "{said}");
+    assert!(said.contains("ran        systemctl --user disable --now ccmuxd@work.service"), "{said}");
+    assert!(!said.contains("daemon-reload"), "{said}");
     assert!(folder.join("ccmuxd@.service").exists());
     fs::remove_file(wants.join("ccmuxd@play.service")).unwrap();
     place.ok(&["uninstall", "--service", "-i", "work"]);
@@ -353,19 +367,102 @@ fn where_user_namespaces_are_forbidden_the_unit_comes_without_them() {
 }
 
 #[cfg(target_os = "linux")]
+const DISABLE: &str = "systemctl --user disable --now ccmuxd.service";
+#[cfg(target_os = "linux")]
+const RELOAD: &str = "systemctl --user daemon-reload";
+
+#[cfg(target_os = "linux")]
 #[test]
-fn systemd_is_only_spoken_to_when_asked() {
+fn a_service_is_started_only_when_asked_and_stopped_before_its_unit_goes() {
     let place = Place::new();
-    let log = place.path("said");
-    place.program("path/systemctl", &format!("#!/bin/sh\necho \"$@\" >> '{}'\n", log.display()));
     place.ok(&["install", "--service"]);
-    assert!(!log.exists());
-    place.ok(&["install", "--service", "--now"]);
-    place.ok(&["uninstall", "--service", "--now"]);
-    let said = fs::read_to_string(&log).unwrap();
-    let lines: Vec<&str> = said.lines().collect();
+    assert!(!place.path("said").exists());
+    let said = place.ok(&["install", "--service", "--now"]);
+    assert!(said.contains(&format!("ran        {RELOAD}")), "{said}");
+    let said = place.ok(&["uninstall", "--service", "--dry-run"]);
+    assert!(said.contains(&format!("would run  {DISABLE}")) && place.unit().exists(), "{said}");
+    let said = place.ok(&["uninstall", "--service"]);
+    let steps: Vec<&str> = said.lines().filter(|line| !line.contains("no-namespaces")).collect();
+    let [stopped, reloaded] = [DISABLE, RELOAD].map(|line| format!("ran        {line}"));
+    assert_eq!(steps, [stopped, format!("removed    {}", place.unit().display()), reloaded]);
+    let told = fs::read_to_string(place.path("said")).unwrap();
     assert_eq!(
-        lines,
-        ["--user daemon-reload", "--user enable --now ccmuxd.service", "--user disable --now ccmuxd.service"]
+        told.lines().collect::<Vec<_>>(),
+        [
+            "--user daemon-reload with its unit",
+            "--user enable --now ccmuxd.service with its unit",
+            "--user disable --now ccmuxd.service with its unit",
+            "--user daemon-reload",
+        ]
     );
+    fs::remove_file(place.path("said")).unwrap();
+    assert!(place.ok(&["uninstall", "--service"]).starts_with("unchanged"));
+    assert!(!place.path("said").exists(), "there is nothing to stop");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_step_that_fails_ends_it_and_what_is_half_done_is_told() {
+    let place = Place::new();
+    place.ok(&["install", "--service"]);
+    let failing = |verb: &str, arguments: &[&str]| {
+        fs::write(place.path("fails"), format!("*{verb}*")).unwrap();
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = failing("enable", &["install", "--service", "--now"]);
+    assert!(said.contains("is there, but `systemctl --user enable --now ccmuxd.service` failed"), "{said}");
+    let said = failing("disable", &["uninstall", "--service"]);
+    let stays = format!("`{DISABLE}` failed (exit status: 1), so {} stays", place.unit().display());
+    assert!(said.contains(&stays) && place.unit().exists(), "{said}");
+    let said = failing("daemon-reload", &["uninstall", "--service"]);
+    let half = format!("{} is removed, but `{RELOAD}` failed", place.unit().display());
+    assert!(said.contains(&half) && !place.unit().exists(), "{said}");
+}
+
+/// A file that is refused is refused before the service is stopped.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_service_whose_unit_was_changed_by_hand_is_not_stopped() {
+    let place = Place::new();
+    place.ok(&["install", "--service"]);
+    let text = fs::read_to_string(place.unit()).unwrap().replace("RestartSec=2", "RestartSec=9");
+    fs::write(place.unit(), text).unwrap();
+    assert_eq!(place.run(&["uninstall", "--service"]).status.code(), Some(4));
+    assert!(!place.path("said").exists() && place.unit().exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn where_there_is_no_systemd_the_unit_goes_all_the_same() {
+    let place = Place::new().with("PATH", "/nowhere");
+    place.ok(&["install", "--service"]);
+    let said = place.ok(&["uninstall", "--service"]);
+    assert!(said.contains("there is no systemctl: nothing to stop") && !place.unit().exists(), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_only_the_shell_says_is_named_without_its_values() {
+    let place = Place::new();
+    assert!(!place.ok(&["install", "--service"]).contains("this shell"));
+    let place = place
+        .with("CCMUX_MCP_PORT", 43211)
+        .with("CLAUDE_NOTIFICATION_THRESHOLD", 7654.321)
+        .with("CCMUX_IDLE_THRESHOLD", "")
+        .with("CCMUX_SESSION_TOKEN", "sesame");
+    for more in [&[][..], &["--dry-run"]] {
+        let said = place.ok(&[&["install", "--service", "--set", "agent.cwd=/street"], more].concat());
+        let names = "by CCMUX_MCP_PORT, CLAUDE_NOTIFICATION_THRESHOLD, --set agent.cwd: put it into ";
+        assert!(said.contains(names) && said.contains("home/.config/ccmux/ccmux.toml"), "{said}");
+        assert!(said.contains("systemctl --user edit ccmuxd.service"), "{said}");
+        for value in ["43211", "7654", "street", "sesame", "IDLE"] {
+            assert!(!said.contains(value), "{value}: {said}");
+        }
+    }
+    // An instance has places of its own, whatever the variables say.
+    let place = Place::new().with("CCMUX_STATE_DIR", "/elsewhere");
+    let said = place.ok(&["install", "--service", "-i", "work"]);
+    assert!(said.contains("is ignored for an instance") && !said.contains("this shell"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Instances, exit codes that end it, logout, and a tmux server that is the user's own.
+//! Instances, exit codes that end it, logout, a tmux server that is the user's own, and the end of the installation.
 
 use anyhow::ensure;
 
@@ -13,6 +13,7 @@ pub const ALL: &[Step] = &[
     ("logout with linger", logout),
     ("the user's own tmux server is used", own_server),
     ("without user namespaces", without_namespaces),
+    ("an uninstallation", uninstall),
 ];
 
 fn instance(daemon: &Daemon<'_>) -> Seen {
@@ -97,4 +98,25 @@ fn own_server(daemon: &Daemon<'_>) -> Seen {
     let unit = daemon.unit_of(daemon.tmux_server()?)?;
     ensure!(unit == "mine.service", "tmux lives in {unit}");
     Ok(format!("agent {agent} under the server of {unit}, none of ours was started"))
+}
+
+/// The last step: nothing of the service is left, and the agent lives on. A unit that was never started goes, too.
+fn uninstall(daemon: &Daemon<'_>) -> Seen {
+    daemon.sh("systemctl --user enable --now ccmuxd")?;
+    let (agent, pid) = (daemon.ready()?, daemon.pid()?);
+    let settings = daemon.sh("ccmux doctor --no-probe | grep -w settings")?;
+    ensure!(settings.contains("this shell has the daemon's"), "{settings}");
+    let said = daemon.sh("ccmux uninstall --service")?;
+    let steps: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("ran")).map(str::trim).collect();
+    ensure!(
+        steps == ["systemctl --user disable --now ccmuxd.service", "systemctl --user daemon-reload"],
+        "{said}"
+    );
+    daemon.until_dead(pid)?;
+    ensure!(daemon.is_alive(agent), "the agent ended");
+    let state = daemon.property("ccmuxd", "LoadState")?;
+    ensure!(state == "not-found", "the unit is {state}");
+    daemon.sh("! find ~/.config/systemd -name 'ccmuxd.service*' | grep .")?;
+    daemon.sh("ccmux uninstall --service && ccmux install --service && ccmux uninstall --service")?;
+    Ok(format!("stopped, disabled, removed, forgotten; agent {agent}"))
 }

@@ -2,11 +2,12 @@
 //! arguments of a process.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ccmux_wire::channel::ChannelName;
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 #[derive(Debug, Args)]
 pub struct AdapterOptions {
@@ -28,13 +29,14 @@ pub enum Kind {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("times").required(true).args(["file", "at"]))]
 pub struct CronOptions {
     /// The channel; a line CHANNEL=NAME in the file chooses another for the lines below it
     #[arg(short, long, value_name = "NAME", default_value = "cron")]
     pub channel: ChannelName,
 
     /// Lines of a crontab, with the message where the command would be: */5 8-18 * * MON-FRI look at the queue
-    #[arg(short, long, value_name = "CRONTAB", required_unless_present = "at", conflicts_with = "at")]
+    #[arg(short, long, value_name = "CRONTAB")]
     pub file: Option<PathBuf>,
 
     /// One time and its message; may be given several times
@@ -83,6 +85,8 @@ fn parse_catch_up(text: &str) -> Result<Duration, String> {
     }
 }
 
+const FORM: &str = "give a whole number and s, m, h or d: 90s, 2h";
+
 /// A number and its unit.
 fn parse_span(text: &str) -> Result<Duration, String> {
     let (number, seconds) = match text.char_indices().last() {
@@ -90,10 +94,13 @@ fn parse_span(text: &str) -> Result<Duration, String> {
         Some((at, 'm')) => (&text[..at], 60),
         Some((at, 'h')) => (&text[..at], 3_600),
         Some((at, 'd')) => (&text[..at], 86_400),
-        _ => return Err("a span is a number and s, m, h or d: 90s, 2h".to_owned()),
+        _ => return Err(FORM.to_owned()),
     };
-    let number: u32 = number.parse().map_err(|error| format!("{number:?}: {error}"))?;
-    Ok(Duration::from_secs(u64::from(number) * seconds))
+    match number.parse::<u32>() {
+        Ok(number) => Ok(Duration::from_secs(u64::from(number) * seconds)),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err("at most 31d".to_owned()),
+        Err(_) => Err(FORM.to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -68,12 +68,12 @@ impl Supervisor {
             Activity::Dialog(_) => return StateWord::Dialog,
             Activity::Idle | Activity::Unknown => {}
         }
-        match (self.evidence.last_look(), self.ask_gate(now)) {
+        match (self.evidence.last_look().map(|seen| self.screen_word(seen)), self.ask_gate(now)) {
             (None, _) => StateWord::Starting,
-            (_, Gate::Closed { reason: Reason::InFlight(_), .. }) => StateWord::Busy,
-            (_, Gate::Closed { reason: Reason::Held { .. }, .. }) => StateWord::Held,
-            (_, Gate::Closed { reason: Reason::Human { .. }, .. }) => StateWord::Human,
-            (Some(seen), _) => self.screen_word(seen),
+            (Some(shown), Gate::Open | Gate::Closed { reason: Reason::Unseen, .. }) => shown,
+            // Nobody asks again once Claude has settled, unless a message waits.
+            (Some(StateWord::Ready), Gate::Closed { reason: Reason::Settling, .. }) => StateWord::Ready,
+            (_, Gate::Closed { reason, .. }) => reason.word(),
         }
     }
 
@@ -129,7 +129,8 @@ impl Supervisor {
                 ("open".to_owned(), nothing, "the prompt box was empty at the last look".to_owned())
             }
             Gate::Closed { reason, .. } => {
-                let word = if reason == Reason::Unseen { state } else { reason.word() };
+                let is_seen = !matches!(reason, Reason::Unseen | Reason::Settling);
+                let word = if is_seen { reason.word() } else { state };
                 let line = format!("closed: {}: {}", word.word(), reason.sentence());
                 (line, reason.opens_when().to_owned(), reason.sentence())
             }

@@ -57,8 +57,9 @@ impl Finding {
 }
 
 /// Every check, in the order of the report.
-pub const CHECKS: [&str; 25] = [
+pub const CHECKS: [&str; 26] = [
     "daemon",
+    "settings",
     "runtime_dir",
     "state_dir",
     "sockets",

@@ -13,6 +13,7 @@
 //! | `probe` | starts the agent once, in a folder of its own, and sees hook, state file and screen work |
 //! | `scratch` | that folder |
 //! | `ear` | hears hooks in it |
+//! | `shell` | whether this shell has the settings of the daemon that runs |
 //! | `places` | directories, sockets, token, FIFOs |
 //! | `room` | disk and inbox |
 //! | `routes` | whether the ways of notices have what they need |
@@ -37,6 +38,7 @@ mod room;
 mod routes;
 mod scratch;
 pub mod screen;
+mod shell;
 mod time;
 
 use std::future::Future;
@@ -63,6 +65,7 @@ const INTERRUPTED: &str = "it was interrupted";
 pub async fn examine(patient: Patient, probe: bool, tell: &mut (dyn FnMut(Finding) + Send)) {
     for check in [
         programs::daemon as fn(&Patient) -> Vec<Finding>,
+        shell::settings,
         places::runtime_dir,
         places::state_dir,
         places::sockets,

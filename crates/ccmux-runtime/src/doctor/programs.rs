@@ -21,6 +21,10 @@ const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(super) fn daemon(patient: &Patient) -> Vec<Finding> {
     let check = "daemon";
+    let (unit, program) = match &patient.setting.sources.instance {
+        None => ("ccmuxd".to_owned(), "ccmuxd".to_owned()),
+        Some(name) => (format!("ccmuxd@{name}"), format!("ccmuxd -i {name}")),
+    };
     vec![match &patient.daemon {
         Daemon::Mute(why) => Finding::failure(
             check,
@@ -30,7 +34,9 @@ pub(super) fn daemon(patient: &Patient) -> Vec<Finding> {
         Daemon::Down => Finding::warning(
             check,
             format!("no daemon runs for {}", patient.runtime_dir.display()),
-            "start it: systemctl --user start ccmuxd, or ccmuxd",
+            format!(
+                "start it: systemctl --user start {unit}, or {program}; one that runs with another -i or CCMUX_RUNTIME_DIR is found by the same"
+            ),
         ),
         Daemon::Runs(status) if status.degraded.is_empty() => Finding::ok(
             check,

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::finding::Health::{Failure, Ok as Fine, Warning};
 use super::patient::{Daemon, Patient, World};
-use super::{Finding, Health, host, network, paste, places, probe, programs, room};
+use super::{Finding, Health, host, network, paste, places, probe, programs, room, shell};
 use crate::agent::plan::agent_environment;
 use crate::daemon::{Binaries, LogLevel, Setting};
 use crate::settings::Settings;
@@ -289,6 +289,50 @@ fn a_daemon_that_is_down_is_a_warning_and_one_without_an_answer_a_failure() {
     is(programs::daemon(&house.patient), Warning, "no daemon");
     house.patient.daemon = Daemon::Mute("nothing in time".to_owned());
     is(programs::daemon(&house.patient), Failure, "nothing in time");
+}
+
+#[test]
+fn a_daemon_with_other_settings_than_the_shell_is_a_warning_that_tells_no_value() {
+    let mut house = House::new();
+    is(shell::settings(&house.patient), Fine, "this shell's come from the defaults alone");
+    house = house.with_daemon();
+    is(shell::settings(&house.patient), Fine, "can't be seen");
+    let home = format!("HOME={}\0", house.path("home").display());
+    house.proc(2, "cmdline", "/usr/bin/ccmuxd\0");
+    house.proc(2, "environ", &home);
+    is(shell::settings(&house.patient), Fine, "this shell has the daemon's");
+    house.proc(
+        2,
+        "environ",
+        &format!("{home}CCMUX_AGENT_COMMAND=sesame --street\0CCMUX_STATE_DIR=/sesame\0"),
+    );
+    let found = shell::settings(&house.patient);
+    assert!(!found[0].detail.contains("sesame"), "{found:?}");
+    is(found, Warning, "agent.command (there CCMUX_AGENT_COMMAND, here default)");
+    house.patient.setting.sources.environment.insert("CCMUX_MCP_PORT".into(), "1".into());
+    house.proc(2, "environ", &home);
+    house.proc(2, "cmdline", "/usr/bin/ccmuxd\0--set\0log.level=debug\0");
+    is(shell::settings(&house.patient), Warning, "mcp.port (there default, here CCMUX_MCP_PORT), log.level");
+}
+
+#[test]
+fn a_daemon_whose_file_is_another_or_gone_is_a_warning() {
+    let mut house = House::new().with_daemon();
+    house.proc(2, "environ", "CCMUX_CONFIG=my.toml\0");
+    house.proc(2, "cmdline", "ccmuxd\0");
+    symlink(house.path("home"), house.path("proc/2/cwd")).unwrap();
+    is(shell::settings(&house.patient), Warning, "can't be read now");
+    let text = "idle_threshold = 5\n[routes.desk]\ntype = \"desktop\"\n";
+    fs::write(house.path("home/my.toml"), text).unwrap();
+    let file = house.path("home/my.toml");
+    let words = format!("idle_threshold (there {}, here default), routes", file.display());
+    is(shell::settings(&house.patient), Warning, &words);
+    house.patient.setting.sources.file = Some(file.clone());
+    is(shell::settings(&house.patient), Fine, &format!("from {}", file.display()));
+    fs::write(&file, "runtime_dir = \"/elsewhere\"\n").unwrap();
+    let found = shell::settings(&house.patient);
+    assert!(found[0].remedy.as_ref().unwrap().contains("CCMUX_RUNTIME_DIR=/elsewhere"), "{found:?}");
+    is(found, Warning, "puts the daemon into /elsewhere, but clients look for it in /tmp/ccmux");
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ const UNIT_COMMAND: &str = "ExecStart=";
 const LABEL: &str = "dev.ccmux.ccmuxd";
 const PLIST_HOME: &str = "/Users/USER";
 const PLIST_INSTANCE: &str = "NAME";
+/// launchctl's: no such process, no such service.
+const NOT_LOADED: [i32; 2] = [3, 113];
 const PLIST_PROGRAM: &str = "/Users/USER/.local/bin/ccmuxd";
 
 /// Which system starts services here.
@@ -145,6 +147,21 @@ impl Unit {
                 vec![words(&["launchctl", "bootout", &target])]
             }
         }
+    }
+}
+
+impl Unit {
+    /// What is run once the file is removed.
+    pub fn forgetting(&self) -> Vec<Vec<String>> {
+        match self.starter {
+            Starter::Systemd => vec![["systemctl", "--user", "daemon-reload"].map(str::to_owned).to_vec()],
+            Starter::Launchd => Vec::new(),
+        }
+    }
+
+    /// What a command that stops it says, by its exit code, of a service that does not run. systemd is content with one.
+    pub fn was_not_loaded(&self, code: i32) -> bool {
+        self.starter == Starter::Launchd && NOT_LOADED.contains(&code)
     }
 }
 

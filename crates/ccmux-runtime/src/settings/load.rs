@@ -4,13 +4,14 @@
 
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::paths::InstanceName;
-use figment::error::Kind;
 use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
@@ -27,6 +28,8 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// The reminder's variables had another name once.
 const NOTIFICATION: &str = "CCMUX_NOTIFICATION_";
 const OLDER_NOTIFICATION: &str = "CLAUDE_NOTIFICATION_";
+/// Names a settings file.
+const CONFIG: &str = "CCMUX_CONFIG";
 
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +42,29 @@ pub struct Sources {
     pub environment: BTreeMap<String, String>,
     /// `--set KEY=VALUE`.
     pub flags: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// Names of what says something here and stands in no file: variables, options. Never what they say.
+    pub fn of_the_shell(&self) -> Vec<String> {
+        let given = |name: &String| self.environment.get(name).is_some_and(|text| !text.is_empty());
+        let counted = KEYS.iter().filter(|key| !is_the_instances(key, self)).filter_map(|key| key.variable);
+        let older =
+            |name: &str| name.strip_prefix(NOTIFICATION).map(|rest| format!("{OLDER_NOTIFICATION}{rest}"));
+        let names = counted.flat_map(|name| [Some(name.to_owned()), older(name)]).flatten();
+        let mut found: Vec<String> = names.chain([CONFIG.to_owned()]).filter(given).collect();
+        let named_file = self.file.as_ref().and_then(|file| file.to_str());
+        if named_file.is_some() && named_file != self.environment.get(CONFIG).map(String::as_str) {
+            found.push("--config".to_owned());
+        }
+        found.extend(self.flags.iter().map(|(key, _)| format!("--set {key}")));
+        found
+    }
+
+    /// The file that is read where none is named.
+    pub fn usual_file(&self) -> Option<PathBuf> {
+        user_file(&self.environment, self.instance.as_ref().map_or("ccmux", |name| name.as_str()))
+    }
 }
 
 /// Settings, and where each came from.
@@ -163,8 +189,13 @@ fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
         }
         None => files.extend(user_file(&sources.environment, name)),
     }
-    files.retain(|file| file.is_file());
+    files.retain(|file| !is_absent(file));
     Ok(files)
+}
+
+/// Nothing is there. What can't be looked at is there, and no setting of the user is passed over in silence.
+fn is_absent(file: &Path) -> bool {
+    file.metadata().is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
@@ -341,7 +372,7 @@ fn origin(figment: &Figment, key: &str) -> String {
 fn type_error(error: &figment::Error) -> SettingsError {
     let origin =
         error.metadata.as_ref().map_or_else(|| "settings".to_owned(), |metadata| metadata.name.to_string());
-    SettingsError::Type { origin, key: error.path.join("."), why: in_words(&error.kind) }
+    SettingsError::Type { origin, key: error.path.join("."), why: words::of(&error.kind) }
 }
 
 /// A value that can't be used, with the file, variable or flag that it stands in.
@@ -355,29 +386,9 @@ fn with_origin(error: SettingsError, figment: &Figment) -> SettingsError {
     }
 }
 
-/// What is wanted, for people who know no types.
-fn in_words(kind: &Kind) -> String {
-    let (found, wanted) = match kind {
-        Kind::InvalidType(found, wanted) | Kind::InvalidValue(found, wanted) => (found, wanted),
-        other => return other.to_string(),
-    };
-    let wanted = match wanted.as_str() {
-        "f32" | "f64" => "a number, such as 2 or 0.5".to_owned(),
-        "a boolean" => "true or false, without quotes".to_owned(),
-        "a string" => "a text in quotes".to_owned(),
-        "a map" => "a table of keys".to_owned(),
-        "a sequence" => "a list in brackets".to_owned(),
-        integer if integer.starts_with(['i', 'u']) && integer[1..].parse::<u8>().is_ok() => {
-            "a whole number".to_owned()
-        }
-        other => other.to_owned(),
-    };
-    format!("found {found}; give {wanted}")
-}
-
 /// `CCMUX_` variables that are nearly one of ours: ignored, and said so.
 fn near_misses(environment: &BTreeMap<String, String>) -> Vec<String> {
-    let known: Vec<&str> = KEYS.iter().filter_map(|key| key.variable).chain(["CCMUX_CONFIG"]).collect();
+    let known: Vec<&str> = KEYS.iter().filter_map(|key| key.variable).chain([CONFIG]).collect();
     environment
         .keys()
         .filter(|name| name.starts_with("CCMUX_") && !known.contains(&name.as_str()))

@@ -4,7 +4,7 @@
 //! ok       paste        a guarded paste came through whole, 92 ms with its pane
 //! warning  linger       lingering is off for ann: ...
 //!                       → loginctl enable-linger
-//! 25 checks: 1 warning, no failure
+//! 26 checks: 1 warning, no failure
 //! ```
 //!
 //! Exit codes: 0 no check failed, 1 one did.

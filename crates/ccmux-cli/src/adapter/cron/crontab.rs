@@ -8,6 +8,7 @@
 
 use ccmux_wire::channel::ChannelName;
 use croner::Cron;
+use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -19,6 +20,16 @@ use super::moment::Moment;
 const HASH_BYTES: usize = 6;
 
 const FORM: &str = "(minute hour day month weekday, as in */5 8-18 * * MON-FRI, or @daily)";
+
+/// The fields of a line, what each may be, and nicknames for all five.
+const FIELDS: [(&str, &str); 5] = [
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day", "1 to 31"),
+    ("month", "1 to 12 or JAN to DEC"),
+    ("weekday", "0 to 7 or SUN to SAT"),
+];
+const NICKNAMES: &str = "@hourly, @daily, @weekly, @monthly, @yearly";
 
 /// A line that can't be kept: where, and why.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,8 +58,9 @@ impl Entry {
         now: Timestamp,
     ) -> Result<Self, String> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let parsed =
-            parser.parse(pattern).map_err(|error| format!("the time {pattern:?}: {error} {FORM}"))?;
+        let parsed = parser.parse(pattern).map_err(|error| {
+            format!("the time {pattern:?}: {} {FORM}", objection(&parser, pattern, error))
+        })?;
         if text.trim().is_empty() {
             return Err(format!("no message behind the time {pattern:?}"));
         }
@@ -70,6 +82,31 @@ impl Entry {
         let hash = Sha256::digest(format!("{}\0{}", self.pattern.as_str(), self.text));
         let short: String = hash.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
         format!("cron-{short}-{}", occurrence.as_second())
+    }
+}
+
+/// What is wrong with a pattern: which field, since the parser tells a line as a whole.
+fn objection(parser: &CronParser, pattern: &str, error: CronError) -> String {
+    if pattern.starts_with('@') {
+        return format!("there is no such nickname: use {NICKNAMES}");
+    }
+    let fields: Vec<&str> = pattern.split_whitespace().collect();
+    if fields.len() != FIELDS.len() {
+        return format!("{} of {} fields", fields.len(), FIELDS.len());
+    }
+    let is_bad = |place: usize, part: &str| {
+        let mut alone = ["*"; FIELDS.len()];
+        alone[place] = part;
+        parser.parse(&alone.join(" ")).is_err()
+    };
+    let parts =
+        fields.iter().enumerate().flat_map(|(place, field)| field.split(',').map(move |part| (place, part)));
+    match parts.into_iter().find(|(place, part)| is_bad(*place, part)) {
+        Some((place, part)) => {
+            let (name, limits) = FIELDS[place];
+            format!("the {name} {part:?} can't be used: give {limits}")
+        }
+        None => error.to_string(),
     }
 }
 

@@ -62,8 +62,14 @@ fn what_is_wanted_is_said_in_plain_words() {
     for (text, words) in [
         ("idle_threshold = \"soon\"", "found string \"soon\"; give a number, such as 2 or 0.5"),
         ("stop_agent_on_exit = \"yes\"", "give true or false, without quotes"),
-        ("tmux_session = 3", "`3`; give a text in quotes"),
-        ("[mcp]\nport = \"x\"", "give a whole number"),
+        ("tmux_session = 3", "found 3; give a text in quotes"),
+        ("[mcp]\nport = \"x\"", "give a whole number from 0 to 65535"),
+        ("[mcp]\nport = 70000", "found 70000; give a whole number from 0 to 65535"),
+        ("[channels.x]\npriority = 3000000000", "give a whole number from -2147483648 to 2147483647"),
+        ("[routes.x]\ntype = \"pigeon\"", "there is no `pigeon`; give one of command, webhook"),
+        ("[routes.x]\ntype = \"ntfy\"\nsize = 9", "there is no key `size` here; give one of url, "),
+        ("[attention.reply]\nsteps = [{ after = 1 }]", "the key `routes` is missing"),
+        ("[retention]\ndays = -1", "`retention.days`: found -1; give a whole number, not below 0"),
         ("agent = 3", "agent"),
     ] {
         let error = with_file(&format!("{text}\n")).unwrap_err().to_string();
@@ -97,6 +103,20 @@ fn a_variable_does_not_move_an_instance() {
     assert_eq!(load(&Sources { flags, ..sources }).unwrap().settings.state_dir, "/there");
     let others = Sources { environment: environment("CCMUX_AGENT_CWD"), ..Sources::default() };
     assert_eq!(load(&others).unwrap().settings.agent.cwd, "/elsewhere");
+}
+
+#[test]
+fn a_settings_file_that_cannot_be_read_is_an_error_and_one_that_is_not_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().display().to_string();
+    let sources = Sources { environment: BTreeMap::from([("HOME".to_owned(), home)]), ..Sources::default() };
+    load(&sources).unwrap();
+    std::fs::write(folder.path().join(".config"), "no folder").unwrap();
+    load(&sources).unwrap();
+    std::fs::remove_file(folder.path().join(".config")).unwrap();
+    std::fs::create_dir_all(folder.path().join(".config/ccmux/ccmux.toml")).unwrap();
+    let error = load(&sources).unwrap_err().to_string();
+    assert!(error.contains(".config/ccmux/ccmux.toml: "), "{error}");
 }
 
 #[test]

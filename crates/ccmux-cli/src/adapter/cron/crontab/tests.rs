@@ -62,6 +62,28 @@ fn every_bad_line_is_told_with_its_number() {
 }
 
 #[test]
+fn a_bad_time_names_the_field_its_value_and_the_limits() {
+    for (line, words) in [
+        ("61 * * * * x", "the minute \"61\" can't be used: give 0 to 59"),
+        ("* 8-24 * * * x", "the hour \"8-24\" can't be used: give 0 to 23"),
+        ("* * 1,15,32 * * x", "the day \"32\" can't be used: give 1 to 31"),
+        ("* * * JANUARY * x", "the month \"JANUARY\" can't be used: give 1 to 12 or JAN to DEC"),
+        ("* * * 13 * x", "the month \"13\""),
+        ("* * * * 8 x", "the weekday \"8\" can't be used: give 0 to 7 or SUN to SAT"),
+        ("*/0 * * * * x", "the minute \"*/0\""),
+        ("30-5 * * * * x", "the minute \"30-5\""),
+        ("* * * x", "4 of 5 fields (minute hour day month weekday"),
+        ("@never x", "there is no such nickname: use @hourly, @daily"),
+    ] {
+        let found = bad(line);
+        assert!(found[0].why.contains(words), "{line}: {found:?}");
+    }
+    for nickname in NICKNAMES.split(", ") {
+        assert_eq!(entries(&format!("{nickname} x")).len(), 1, "{nickname}");
+    }
+}
+
+#[test]
 fn seconds_and_years_are_no_fields_of_a_line() {
     let found = entries("0 12 1 1 * 2027 is a text\n");
     assert_eq!(found[0].text, "2027 is a text");
