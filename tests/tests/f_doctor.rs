@@ -46,7 +46,7 @@ impl Report {
 
 #[test]
 fn a_house_in_order_has_no_failure_and_nobody_is_disturbed() {
-    let house = House::builder().build();
+    let house = House::builder().settings("[proxy]\nexpect = \"\"\n").build();
     let before = Report::of(&house, &[]);
     assert_eq!((before.code, before.of_state("failure")), (Some(0), vec![]));
     before.says("daemon", "warning", "no daemon runs");

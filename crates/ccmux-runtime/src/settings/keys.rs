@@ -82,7 +82,7 @@ pub const KEYS: &[Key] = &[
     ),
     plain(
         "proxy.expect",
-        "address of your proxy, e.g. \"http://127.0.0.1:8118\": a warning tells if HTTP_PROXY or HTTPS_PROXY of the agent are unset or anything else; empty: no check",
+        "a warning tells if HTTP_PROXY or HTTPS_PROXY of the agent are anything else; empty: no check",
     ),
     key(
         "backoff.initial",

@@ -141,7 +141,7 @@ pub struct DraftSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProxySettings {
-    /// What the agent's proxy variables should hold; empty: no check. Nobody is warned of what nobody asked for.
+    /// What the agent's proxy variables should hold; empty: no check.
     pub expect: String,
 }
 
@@ -246,7 +246,7 @@ impl Settings {
                 env: BTreeMap::new(),
             },
             draft: DraftSettings { max_hold: 0.0 },
-            proxy: ProxySettings { expect: String::new() },
+            proxy: ProxySettings { expect: "http://127.0.0.1:8118".into() },
             backoff: BackoffSettings { initial: 1.0, cap: 60.0 },
             hook: HookSettings { path: "~/.local/share/ccmux/ccmux-hook".into() },
             mcp: McpSettings {
