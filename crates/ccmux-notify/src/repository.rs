@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A `.git` file, or link, comes with whatever was unpacked there, so what it names must name this place, too
-//! ([`git_dir`](crate::git_dir)), and be the user's own: else notes would go to where somebody else wants them.
+//! ([`git_dir`]), and be the user's own: else notes would go to where somebody else wants them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
