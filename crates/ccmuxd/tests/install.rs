@@ -413,12 +413,30 @@ fn a_step_that_fails_ends_it_and_what_is_half_done_is_told() {
     };
     let said = failing("enable", &["install", "--service", "--now"]);
     assert!(said.contains("is there, but `systemctl --user enable --now ccmuxd.service` failed"), "{said}");
+    let enabled = place.unit().with_file_name("default.target.wants");
+    fs::create_dir_all(&enabled).unwrap();
+    std::os::unix::fs::symlink(place.unit(), enabled.join("ccmuxd.service")).unwrap();
     let said = failing("disable", &["uninstall", "--service"]);
     let stays = format!("`{DISABLE}` failed (exit status: 1), so {} stays", place.unit().display());
     assert!(said.contains(&stays) && place.unit().exists(), "{said}");
     let said = failing("daemon-reload", &["uninstall", "--service"]);
     let half = format!("{} is removed, but `{RELOAD}` failed", place.unit().display());
     assert!(said.contains(&half) && !place.unit().exists(), "{said}");
+}
+
+/// As in a container, or where nobody is logged in: systemctl is there, and can't ask anybody.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_unit_that_was_never_enabled_goes_where_systemd_can_not_be_asked() {
+    let place = Place::new();
+    fs::write(place.path("fails"), "*").unwrap();
+    place.ok(&["install", "--service"]);
+    let said = place.ok(&["uninstall", "--service"]);
+    assert!(
+        said.contains(&format!("`{DISABLE}` failed (exit status: 1); ccmuxd.service was not enabled")),
+        "{said}"
+    );
+    assert!(!place.unit().exists());
 }
 
 /// A file that is refused is refused before the service is stopped.

@@ -148,9 +148,13 @@ impl Unit {
             }
         }
     }
-}
 
-impl Unit {
+    /// Whether the system starts it by itself: launchd does of each file, systemd of those that it was told to.
+    pub fn is_enabled(&self) -> bool {
+        let wanted = self.path.with_file_name("default.target.wants").join(&self.name);
+        self.starter == Starter::Launchd || wanted.symlink_metadata().is_ok()
+    }
+
     /// What is run once the file is removed.
     pub fn forgetting(&self) -> Vec<Vec<String>> {
         match self.starter {

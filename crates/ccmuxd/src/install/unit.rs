@@ -75,13 +75,13 @@ fn tell_what_is_left_out(setting: &Setting, unit: &Unit) {
 pub fn take_out(setting: &Setting, unit: &Unit, options: &InstallOptions) -> Result<(), Stop> {
     let others = unit.others();
     let installation = unit.going_out(setting);
-    let is_there = unit.path.symlink_metadata().is_ok();
+    let (is_there, is_enabled) = (unit.path.symlink_metadata().is_ok(), unit.is_enabled());
     if others.is_empty() {
         // A file that is refused is refused before anything is stopped.
         installation.look(Direction::Out)?;
     }
     if is_there {
-        stop(unit, options.dry_run)?;
+        stop(unit, is_enabled, options.dry_run)?;
     }
     if !others.is_empty() {
         note(&format!("{} stays: {} needs it", unit.path.display(), others.join(", ")));
@@ -95,10 +95,11 @@ pub fn take_out(setting: &Setting, unit: &Unit, options: &InstallOptions) -> Res
     if changes.iter().all(|change| change.is_none()) {
         return Ok(());
     }
-    forget(unit, options.dry_run)
+    forget(unit, is_enabled, options.dry_run)
 }
 
-fn stop(unit: &Unit, dry_run: bool) -> Result<(), Stop> {
+/// A systemd that can't be asked, as where nobody is logged in, keeps no unit that it was never told of.
+fn stop(unit: &Unit, is_enabled: bool, dry_run: bool) -> Result<(), Stop> {
     if dry_run {
         would_run(&unit.stopping());
         return Ok(());
@@ -115,6 +116,10 @@ fn stop(unit: &Unit, dry_run: bool) -> Result<(), Stop> {
             note(&format!("{} did not run", unit.name));
             Ok(())
         }
+        Err((line, error)) if !is_enabled => {
+            note(&format!("`{line}` {error}; {} was not enabled, and its unit goes all the same", unit.name));
+            Ok(())
+        }
         Err((line, error)) => {
             let path = unit.path.display();
             let remedy =
@@ -125,13 +130,14 @@ fn stop(unit: &Unit, dry_run: bool) -> Result<(), Stop> {
 }
 
 /// The file is gone: systemd should not know it any more either.
-fn forget(unit: &Unit, dry_run: bool) -> Result<(), Stop> {
+fn forget(unit: &Unit, is_enabled: bool, dry_run: bool) -> Result<(), Stop> {
     if dry_run {
         would_run(&unit.forgetting());
         return Ok(());
     }
     match run_all(&unit.forgetting()) {
         Err((_, StepError::NotRun(error))) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(_) if !is_enabled => Ok(()),
         Err((line, error)) => {
             let path = unit.path.display();
             Err(Stop(1, format!("{path} is removed, but `{line}` {error}: run it by hand")))
