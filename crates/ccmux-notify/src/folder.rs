@@ -144,6 +144,7 @@ impl Folder {
     }
 
     /// The directories that can be moved away: itself, and the one above.
+    #[cfg(target_os = "linux")]
     pub(crate) fn movable(&self) -> [PathBuf; 2] {
         [self.path.clone(), self.repository.root.join(HIDDEN)]
     }

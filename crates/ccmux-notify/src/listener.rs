@@ -249,10 +249,6 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
-    use std::time::Duration;
-
     use tempfile::TempDir;
 
     use super::*;
@@ -280,6 +276,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_bell_that_somebody_touches_wakes_once() {
+        use std::fs::{self, Permissions};
+        use std::os::unix::fs::PermissionsExt;
+        use std::time::Duration;
+
         let (_dir, folder) = place();
         let bells = hang(&folder, &[DOORBELL.to_owned()]).unwrap();
         let alarm = Alarm::on(&folder, &bells);

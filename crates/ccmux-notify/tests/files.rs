@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -17,7 +16,6 @@ use ccmux_notify::note::{Note, NoteKind};
 use ccmux_notify::question;
 use ccmux_notify::queue::{self, TakeError};
 use ccmux_notify::repository::Repository;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::TempDir;
 
 /// A place for notes; the repository around it is made by hand.
@@ -219,6 +217,10 @@ fn who_listens_where_a_directory_can_not_be_made_anew_is_told() {
 #[cfg(target_os = "linux")]
 #[test]
 fn who_waits_for_an_answer_is_told_when_its_question_was_moved_away() {
+    use std::os::fd::AsFd;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
     let place = Place::new();
     let (asked, _) = question::ask(&place.folder, "worker", "Which branch?").unwrap();
     let (folder, id) = (place.again().unwrap(), asked.id.clone());
