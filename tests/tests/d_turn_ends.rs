@@ -215,6 +215,31 @@ fn a_message_is_answered_when_its_background_task_is_done() {
     assert_eq!(answer.trim_end(), text_of(&last).trim_end());
 }
 
+/// What becomes of a prompt at the terminal says nothing of a message whose sub-agent still works.
+#[test]
+fn a_failed_or_interrupted_prompt_beside_a_background_task_refuses_no_message() {
+    for at_the_terminal in ["error: 400", "silent: 60"] {
+        let house = House::builder().ready();
+        let subscriber = house.subscribe();
+        let waiting = house.send_in_background(&["--wait", "answered", "--json", "task: silent: 8"]);
+        subscriber.wait_for_turns(1);
+        types(&house, at_the_terminal);
+        if at_the_terminal == "error: 400" {
+            let alert = subscriber.wait_for_alert("failure");
+            assert_eq!(alert["alert"]["messages"], Value::Null, "{alert}");
+        } else {
+            house.wait_until("the prompt to be taken", || {
+                house.prompts().iter().any(|it| it == at_the_terminal)
+            });
+            house.send_keys(&["Escape"]);
+        }
+        let output = waiting.wait_with_output().unwrap();
+        assert!(output.status.success(), "{at_the_terminal}: {output:?}");
+        let receipt: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&receipt["state"], &receipt["reason"]), (&json!("answered"), &Value::Null), "{receipt}");
+    }
+}
+
 /// Acceptance D2.
 #[test]
 fn a_turn_of_tools_in_which_the_api_fails_is_an_alert_and_no_turn() {

@@ -61,6 +61,11 @@ impl GitDir {
         fstat(&self.dir).is_ok_and(|found| found.st_uid == Uid::effective().as_raw())
     }
 
+    /// Whether it lies below that place, with which it came.
+    pub fn is_within(&self, place: &Path) -> bool {
+        place.canonicalize().is_ok_and(|place| self.path != place && self.path.starts_with(place))
+    }
+
     /// The repository of a linked worktree's git directory; `None`: it is no such one.
     ///
     /// # Errors
@@ -87,7 +92,7 @@ impl GitDir {
     /// Whether its files are checked out in that directory.
     pub fn is_checked_out_in(&self, place: impl AsFd) -> bool {
         // Where a submodule has settings of its own for each worktree, git has moved this one to them.
-        let settings = ["config", "config.worktree"].map(|name| self.text(name, MAX_CONFIG_BYTES).ok());
+        let settings = ["config", "config.worktree"].map(|name| self.settings(name).ok());
         let named = settings.into_iter().flatten().filter_map(|config| core_worktree(&config)).next_back();
         named.is_some_and(|named| self.is_at(&named, place))
     }
@@ -102,11 +107,15 @@ impl GitDir {
     }
 
     fn line(&self, name: &str) -> io::Result<String> {
-        self.text(name, MAX_POINTER_BYTES).map(only_line)
+        let file = plain_file(&self.dir, name)?;
+        text_of(file, MAX_POINTER_BYTES).map(only_line)
     }
 
-    fn text(&self, name: &str, limit: u64) -> io::Result<String> {
-        plain_file(&self.dir, name).and_then(|file| text_of(file, limit))
+    /// Somebody's name in it may be in any encoding.
+    fn settings(&self, name: &str) -> io::Result<String> {
+        let (file, mut bytes) = (plain_file(&self.dir, name)?, Vec::new());
+        file.take(MAX_CONFIG_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

@@ -124,16 +124,16 @@ impl Repository {
         Self::of_common(&common, name)
     }
 
-    /// A git directory of its own, elsewhere.
+    /// A git directory of its own, elsewhere. One within the place leads nobody elsewhere (`.bare`, and `.git` that names it).
     fn of_checkout(git_dir: &GitDir, place: &Path, mark: &Path) -> Result<Self, RepositoryError> {
         let refused = |why| Err(RepositoryError::Pointer { file: mark.to_owned(), why });
         let here = File::open(place).map_err(|source| io_at(place, source))?;
         match git_dir {
             one if !one.is_one() => refused("what it names is no git directory"),
             one if !one.is_ours() => Err(RepositoryError::Foreign { dir: one.path().to_owned() }),
-            one if !one.is_checked_out_in(here) => refused(
+            one if !one.is_within(place) && !one.is_checked_out_in(here) => refused(
                 "the git directory that it names does not name this place: if you put it there, \
-                 run `git config core.worktree \"$PWD\"` beside this file",
+                 run `git config core.worktree \"$PWD\"` beside this file, or, if it is bare, work in one of its worktrees",
             ),
             one => Self::of_common(one, None),
         }
@@ -267,6 +267,34 @@ mod tests {
         fs::write(evil.join("fake/commondir"), format!("{}\n", whole.join(".git").display())).unwrap();
         let error = Repository::find(&evil).unwrap_err().to_string();
         assert!(error.contains("does not know this worktree"), "{error}");
+    }
+
+    #[test]
+    fn a_bare_repository_beside_its_worktrees_is_found_from_above_them_and_from_each() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        with_commit(&base.join("app"));
+        git(&base, &["clone", "-q", "--bare", "app", "all/.bare"]);
+        fs::write(base.join("all/.git"), "gitdir: ./.bare\n").unwrap();
+        git(&base.join("all"), &["worktree", "add", "-q", "-b", "main2", "main"]);
+        for (place, worktree) in [("all", None), ("all/main", Some("main"))] {
+            let found = Repository::find(&base.join(place)).unwrap();
+            assert_eq!(
+                (found.root, found.worktree.as_deref()),
+                (base.join("all/.bare"), worktree),
+                "{place}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_in_another_encoding_hides_no_setting_of_git() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = with_submodules(&dir.path().canonicalize().unwrap(), &["sub"]);
+        let config = whole.join(".git/modules/0/config");
+        let name = [fs::read(&config).unwrap(), b"[user]\n\tname = Andr\xe9\n".to_vec()].concat();
+        fs::write(&config, name).unwrap();
+        assert_eq!(Repository::find(&whole.join("sub")).unwrap().root, whole.join(".git/modules/0"));
     }
 
     #[test]

@@ -130,13 +130,15 @@ impl Turns {
     }
 
     /// The API failed: an alert, no turn; its messages are delivered, not answered. What ended without a daemon before it
-    /// is published all the same, and what was queued behind it is taken next. Returns its messages.
+    /// is published all the same, and what was queued behind it is taken next. Returns its messages: those of earlier turns
+    /// whose tasks go on in the background are answered by a later end.
     pub fn failed(&mut self) -> Vec<MessageId> {
-        self.delivered.retain(|delivered| delivered.queued);
-        let goes_on = self.next_takes_queued() || self.catching_up;
-        self.open = goes_on.then_some(None);
+        let over = self.delivered.extract_if(.., |delivered| !delivered.queued);
+        let messages: Vec<_> = over.flat_map(|delivered| delivered.messages).collect();
+        self.unanswered.retain(|id| !messages.contains(id));
+        self.open = (self.next_takes_queued() || self.catching_up).then_some(None);
         self.idle_since = None;
-        self.take_answered(false)
+        messages
     }
 
     /// Another turn ended, so what an earlier daemon left open is over: Claude runs one turn at a time. Returns it.
@@ -216,6 +218,18 @@ mod tests {
         turns.began(prompt("p2"));
         let second = turns.ended(prompt("p2"), false);
         assert_eq!((second.in_reply_to, second.answers), (vec![], vec![MessageId(1)]));
+    }
+
+    /// Somebody types beside a sub-agent, and the API fails for them.
+    #[test]
+    fn a_failure_takes_no_message_of_a_turn_that_goes_on_in_the_background() {
+        let mut turns = Turns::default();
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
+        turns.ended(prompt("p1"), true);
+        turns.delivered(prompt("p2"), vec![MessageId(2)], false);
+        assert_eq!(turns.failed(), [MessageId(2)]);
+        turns.began(prompt("p3"));
+        assert_eq!(turns.ended(prompt("p3"), false).answers, [MessageId(1)]);
     }
 
     #[test]

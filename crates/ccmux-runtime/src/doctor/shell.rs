@@ -14,17 +14,20 @@ use std::path::{Path, PathBuf};
 use ccmux_wire::paths::{Paths, parse_instance};
 use serde_json::Value;
 
-use super::finding::Finding;
+use super::finding::{Finding, Health};
 use super::patient::Patient;
 use crate::settings::keys::{KEYS, value_at};
 use crate::settings::load::Sources;
-use crate::settings::{Loaded, SettingsError, expand, load};
+use crate::settings::{Loaded, expand, load};
 
 const CHECK: &str = "settings";
 /// The daemon answers in our runtime directory: whatever its path is called, it is the same.
 const THE_SAME: &str = "runtime_dir";
 /// Tables with names of the user's in them.
 const TABLES: [&str; 3] = ["channels", "routes", "opencode"];
+/// It may show values, but to whoever asks for them.
+const SAYS_WHY: &str =
+    "`ccmuxd --print-config`, with the same variables, -i, --config and --set, says why: mend that";
 /// So many keys are named.
 const NAMED: usize = 8;
 
@@ -32,27 +35,35 @@ pub(super) fn settings(patient: &Patient) -> Vec<Finding> {
     let ours = match load(&patient.setting.sources) {
         Ok(ours) => ours,
         // They were good a moment ago.
-        Err(error) => return vec![Finding::warning(CHECK, error.to_string(), "mend it")],
+        Err(_) => {
+            return vec![Finding::warning(CHECK, "this shell's can't be read any more", SAYS_WHY)];
+        }
     };
-    if let Some(astray) = clients_go_astray(patient, &ours) {
-        return vec![astray];
+    let compared = compared(patient, &ours);
+    match clients_go_astray(patient, &ours) {
+        None => vec![compared],
+        Some(astray) if compared.state == Health::Ok => vec![astray],
+        Some(astray) => vec![astray, compared],
     }
-    let said_by = said_by(&ours);
+}
+
+fn compared(patient: &Patient, ours: &Loaded) -> Finding {
+    let said_by = said_by(ours);
     let Some(status) = patient.status() else {
-        return vec![Finding::ok(CHECK, format!("this shell's come from {said_by}"))];
+        return Finding::ok(CHECK, format!("this shell's come from {said_by}"));
     };
-    vec![match sources_of(patient, status.daemon_pid).map(|sources| (load(&sources), sources)) {
+    match sources_of(patient, status.daemon_pid).map(|sources| (load(&sources), sources)) {
         None => Finding::ok(
             CHECK,
             format!("this shell's come from {said_by}; the daemon's can't be seen from here"),
         ),
-        Some((Err(error), _)) => broken(status.daemon_pid, &error),
+        Some((Err(_), _)) => broken(status.daemon_pid),
         Some((Ok(theirs), sources)) => {
             let home =
                 sources.environment.get("HOME").is_some_and(|home| patient.setting.home != Path::new(home));
-            judge(status.daemon_pid, &differences(&theirs, &ours, home), &said_by)
+            judge(status.daemon_pid, &differences(&theirs, ours, home), &said_by)
         }
-    }]
+    }
 }
 
 fn judge(daemon: i32, differ: &[String], said_by: &str) -> Finding {
@@ -73,11 +84,14 @@ fn judge(daemon: i32, differ: &[String], said_by: &str) -> Finding {
     )
 }
 
-fn broken(daemon: i32, error: &SettingsError) -> Finding {
+/// Why may show a value.
+fn broken(daemon: i32) -> Finding {
     Finding::warning(
         CHECK,
-        format!("those that the daemon (pid {daemon}) was started with can't be read now: {error}"),
-        "mend that: its next start fails",
+        format!(
+            "those that the daemon (pid {daemon}) was started with can't be read now: its next start fails"
+        ),
+        SAYS_WHY,
     )
 }
 
@@ -96,7 +110,14 @@ fn clients_go_astray(patient: &Patient, ours: &Loaded) -> Option<Finding> {
         Finding::warning(
             CHECK,
             format!("{origin} puts the daemon into {daemons}, but clients look for it in {looked_at}"),
-            format!("export CCMUX_RUNTIME_DIR={daemons} where ccmux is used: clients read no settings file"),
+            match sources.instance {
+                None => format!(
+                    "export CCMUX_RUNTIME_DIR={daemons} where ccmux is used: clients read no settings file"
+                ),
+                Some(_) => format!(
+                    "leave out -i and export CCMUX_RUNTIME_DIR={daemons} where ccmux is used, or take `runtime_dir` out of the file: clients read no settings file"
+                ),
+            },
         )
     })
 }

@@ -322,6 +322,12 @@ fn a_daemon_whose_file_is_another_or_gone_is_a_warning() {
     house.proc(2, "cmdline", "ccmuxd\0");
     symlink(house.path("home"), house.path("proc/2/cwd")).unwrap();
     is(shell::settings(&house.patient), Warning, "can't be read now");
+    for broken in ["token = \"sesame", "[channels.a]\nttl = \"sesame\"\n"] {
+        fs::write(house.path("home/my.toml"), broken).unwrap();
+        let found = shell::settings(&house.patient);
+        assert!(!format!("{found:?}").contains("sesame"), "{found:?}");
+        is(found, Warning, "can't be read now");
+    }
     let text = "idle_threshold = 5\n[routes.desk]\ntype = \"desktop\"\n";
     fs::write(house.path("home/my.toml"), text).unwrap();
     let file = house.path("home/my.toml");

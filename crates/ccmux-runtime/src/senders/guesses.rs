@@ -49,6 +49,13 @@ impl Guesses {
         self.by.get(&home_of(address)).is_some_and(|guesser| now < guesser.shut_until)
     }
 
+    /// The right token came from there: whoever else guesses there shares the address with one of ours.
+    pub fn right(&mut self, address: IpAddr) {
+        if let Some(guesser) = self.by.get_mut(&home_of(address)) {
+            guesser.wrong /= 2;
+        }
+    }
+
     /// A wrong token came. `Some`: the log should hear that the address is shut out, and that so many others were since
     /// it heard so. It does of each address once, until that is forgotten.
     pub fn wrong(&mut self, address: IpAddr, now: Instant) -> Option<u64> {
@@ -119,6 +126,20 @@ mod tests {
             now += SECOND * pause;
             assert!(guesses.shut_out(address(1), now - SECOND / 2) && !guesses.shut_out(address(1), now));
             assert!(!guesses.shut_out(address(2), now - SECOND / 2), "others are listened to");
+        }
+    }
+
+    /// Two containers behind one address, and one has an old token.
+    #[test]
+    fn right_tokens_shorten_the_pause_that_wrong_ones_of_the_same_address_make() {
+        let (mut guesses, now) = (Guesses::default(), Instant::now());
+        for _ in 0..FREE {
+            guesses.wrong(address(1), now);
+        }
+        guesses.right(address(1));
+        for _ in 0..FREE / 2 {
+            guesses.wrong(address(1), now);
+            assert!(!guesses.shut_out(address(1), now));
         }
     }
 

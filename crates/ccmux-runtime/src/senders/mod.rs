@@ -165,6 +165,7 @@ impl Desk {
         }
         let token = token.ok_or(WRONG)?;
         if bool::from(wanted.as_bytes().ct_eq(token.as_bytes())) {
+            guesses.right(peer);
             return Ok(());
         }
         if let Some(untold) = guesses.wrong(peer, now) {

@@ -193,9 +193,13 @@ fn files(sources: &Sources) -> Result<Vec<PathBuf>, SettingsError> {
     Ok(files)
 }
 
-/// Nothing is there. What can't be looked at is there, and no setting of the user is passed over in silence.
+/// Nothing is there, or it is masked. What can't be looked at is there, and no setting of the user is passed over in silence.
 fn is_absent(file: &Path) -> bool {
-    file.metadata().is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+    let is_masked = file.canonicalize().is_ok_and(|real| real == Path::new("/dev/null"));
+    is_masked
+        || file
+            .metadata()
+            .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 fn user_file(environment: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
@@ -213,7 +217,7 @@ fn file_layer(path: &Path) -> Result<Named, SettingsError> {
     let file_error = |why: String| SettingsError::File { path: path.display().to_string(), why };
     let text = read_text(path, MAX_FILE_BYTES).map_err(|error| file_error(error.to_string()))?;
     let values: Dict =
-        Toml::from_str(&text).map_err(|error: toml_error| file_error(one_line(&error.to_string())))?;
+        Toml::from_str(&text).map_err(|error: toml_error| file_error(where_and_why(&error.to_string())))?;
     let origin = path.display().to_string();
     let json = serde_json::to_value(&values).unwrap_or_default();
     check_keys("", &json, &origin)?;
@@ -223,8 +227,12 @@ fn file_layer(path: &Path) -> Result<Named, SettingsError> {
 #[allow(non_camel_case_types)] // the parser's error has no name of its own in figment
 type toml_error = <Toml as Format>::Error;
 
-fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+/// Without the line that it shows: a secret may stand there.
+fn where_and_why(error: &str) -> String {
+    let is_shown =
+        |line: &str| line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|');
+    let lines = error.lines().filter(|line| !is_shown(line)).map(str::trim);
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
 /// Every key of a file must exist; `agent.env` holds names of its own.

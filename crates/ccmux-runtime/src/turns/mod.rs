@@ -278,6 +278,15 @@ impl Turns {
         blocking(move || Ok(turns.0.store.turn_of(&session, &prompt)?)).await
     }
 
+    /// The last turn of a session that was published.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn last_turn_of(&self, session: &SessionId) -> Result<Option<Seq>, TurnsError> {
+        let (turns, session) = (self.clone(), session.clone());
+        blocking(move || Ok(turns.0.store.last_turn(&session)?.map(|turn| turn.seq))).await
+    }
+
     /// The text blocks of a published turn, with newlines between them.
     ///
     /// # Errors

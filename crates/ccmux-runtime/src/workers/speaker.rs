@@ -214,11 +214,13 @@ impl Publisher {
             }
             Ok(None) => {
                 self.settle_earlier(&session).await?;
-                self.answered_before(&session, order.prompt.as_ref(), answers).await
+                let (own, earlier) = parted(answers, &in_reply_to);
+                self.answered_before(&session, order.prompt.as_ref(), own).await?;
+                self.answered_by_the_last(&session, earlier).await
             }
             Err(error) => {
                 tracing::error!(event = "turn.failed", %session, %error);
-                self.left_unanswered(answers, UNREADABLE).await
+                self.left_unanswered(parted(answers, &in_reply_to).0, UNREADABLE).await
             }
         }
     }
@@ -251,6 +253,22 @@ impl Publisher {
         match self.answered_by_turn_of(session, prompt, answers.clone()).await? {
             Ok(()) => Some(()),
             Err(why) => self.left_unanswered(answers, why).await,
+        }
+    }
+
+    /// Their own turns ended with tasks in the background, and now none is left; this one has no words.
+    async fn answered_by_the_last(&self, session: &SessionId, answers: Vec<MessageId>) -> Option<()> {
+        if answers.is_empty() {
+            return Some(());
+        }
+        let read = || self.turns.last_turn_of(session);
+        match until_done("read turn", is_store, stopped(&self.events), read).await? {
+            Ok(Some(seq)) => self.answered(answers, seq).await,
+            Ok(None) => self.left_unanswered(answers, NOT_FOUND).await,
+            Err(error) => {
+                tracing::error!(event = "turn.failed", %session, %error);
+                Some(())
+            }
         }
     }
 
@@ -302,6 +320,11 @@ impl Publisher {
         }
         Some(())
     }
+}
+
+/// Those that were delivered into the turn that ended, and those of turns before it.
+fn parted(answers: Vec<MessageId>, in_reply_to: &[MessageId]) -> (Vec<MessageId>, Vec<MessageId>) {
+    answers.into_iter().partition(|message| in_reply_to.contains(message))
 }
 
 /// The database's trouble; a transcript's does not pass.

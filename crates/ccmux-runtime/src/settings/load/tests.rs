@@ -117,6 +117,17 @@ fn a_settings_file_that_cannot_be_read_is_an_error_and_one_that_is_not_there_is_
     std::fs::create_dir_all(folder.path().join(".config/ccmux/ccmux.toml")).unwrap();
     let error = load(&sources).unwrap_err().to_string();
     assert!(error.contains(".config/ccmux/ccmux.toml: "), "{error}");
+    std::fs::remove_dir(folder.path().join(".config/ccmux/ccmux.toml")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", folder.path().join(".config/ccmux/ccmux.toml")).unwrap();
+    load(&sources).unwrap();
+}
+
+/// A secret may stand there.
+#[test]
+fn an_error_of_the_form_says_where_and_why_and_shows_no_line() {
+    let error = with_file("[log]\nlevel = \"info\"\ntoken = \"sesame").unwrap_err().to_string();
+    assert!(error.contains("line 3, column ") && error.contains("string"), "{error}");
+    assert!(!error.contains("sesame") && !error.contains('|'), "{error}");
 }
 
 #[test]
