@@ -56,12 +56,7 @@ fn whole_seconds(ms: i64) -> i64 {
 
 /// Sends a test notice.
 pub fn test_route(dir: &Path, route: &str) -> Result<(), Failure> {
-    let mut client = Client::connect(dir)?;
-    client.send(Request::TestRoute { route: route.to_owned() })?;
-    let answer = client.answer(Some(TEST_LIMIT))?;
-    if !answer.reply.ok {
-        return Err(Failure::of_reply(&answer.reply));
-    }
+    Client::ask_within(dir, Request::TestRoute { route: route.to_owned() }, TEST_LIMIT)?;
     writeln!(io::stdout(), "sent by {}", harmless(route))?;
     Ok(())
 }

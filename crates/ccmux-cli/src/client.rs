@@ -44,9 +44,14 @@ impl Client {
 
     /// Asks one thing of the daemon and takes the answer, if it is a good one.
     pub fn ask(dir: &Path, request: Request) -> Result<Answer, Failure> {
+        Self::ask_within(dir, request, IO_LIMIT)
+    }
+
+    /// [`Client::ask`], of what takes longer.
+    pub fn ask_within(dir: &Path, request: Request, limit: Duration) -> Result<Answer, Failure> {
         let mut client = Self::connect(dir)?;
         client.send(request)?;
-        let answer = client.answer(Some(IO_LIMIT))?;
+        let answer = client.answer(Some(limit))?;
         if answer.reply.ok { Ok(answer) } else { Err(Failure::of_reply(&answer.reply)) }
     }
 

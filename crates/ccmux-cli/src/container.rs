@@ -69,12 +69,8 @@ fn answer(dir: &Path, id: &str, until: Instant) -> Result<String, Failure> {
 }
 
 fn guest(dir: &Path, request: GuestRequest, wait_s: u64) -> Result<GuestQuestion, Failure> {
-    let mut client = Client::connect(dir)?;
-    client.send(Request::Guest(request))?;
-    let answer = client.answer(Some(IO_LIMIT + Duration::from_secs(wait_s.min(ONE_WAIT_S))))?;
-    if !answer.reply.ok {
-        return Err(Failure::of_reply(&answer.reply));
-    }
+    let limit = IO_LIMIT + Duration::from_secs(wait_s.min(ONE_WAIT_S));
+    let answer = Client::ask_within(dir, Request::Guest(request), limit)?;
     let question = containers(answer)?.questions.pop();
     question.ok_or_else(|| Failure::of_nonsense("it does not show the question"))
 }

@@ -26,7 +26,8 @@ impl Supervisor {
     pub(super) fn note_failure(&mut self, failure: Failure<'_>, unanswered: &[MessageId], now: Now) {
         let is_known = match failure.prompt {
             Some(prompt) => self.told.failed_prompt.as_ref() == Some(prompt),
-            None => self.hold.failed_just_now(now),
+            // One told again has no messages any more.
+            None => unanswered.is_empty() && self.hold.failed_just_now(now),
         };
         if is_known {
             return;
