@@ -120,6 +120,8 @@ pub enum Note {
     OnlyMouse,
     /// Two witnesses have been of different minds for a minute.
     Dispute(String),
+    /// A batch was submitted together with text that a human typed.
+    SubmittedWithOtherText,
 }
 
 /// Something to be done.
@@ -183,11 +185,18 @@ pub enum Effect {
         /// For this batch.
         batch: BatchId,
     },
+    /// Take the batch's text out of the box, from in front of what the human typed behind it, if the box still is what it
+    /// was.
+    TakeOut {
+        /// Which batch.
+        batch: BatchId,
+    },
     /// Put the human's draft away, remembering its text, if the pane still is what it was.
     StashDraft,
     /// The draft that was put away did not come back: tell people its text.
     TellDraftLost,
-    /// Look for the batch in the transcript, behind the offset of its paste.
+    /// Look for the batch in the transcript, behind the offset of its paste, and in every other transcript of its folder that
+    /// has grown since.
     FindInTranscript {
         /// Which batch.
         batch: BatchId,

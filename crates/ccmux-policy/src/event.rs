@@ -127,7 +127,7 @@ pub enum Found {
     Whole,
     /// A user line holds the batch's text together with other text.
     Within,
-    /// Everything behind the offset was read; it is not there.
+    /// Everything behind the offset was read, and every transcript of the folder that has grown since; it is not there.
     Absent,
     /// The transcript can't be read.
     Unreadable,
@@ -339,6 +339,21 @@ pub enum Event {
         /// The prompt of the line that was found.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<PromptId>,
+        /// The session whose transcript holds it, where that is not the bound one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+    },
+    /// The text of the batch was taken out of the box again: what the human typed behind it stands there alone.
+    TakenOut {
+        /// Which batch.
+        batch: BatchId,
+    },
+    /// It was not: the box is not what it must be, or somebody typed meanwhile.
+    TakeOutRefused {
+        /// Which batch.
+        batch: BatchId,
+        /// Why, for people.
+        reason: String,
     },
     /// A turn went out on `output.sock`.
     TurnPublished {

@@ -8,8 +8,9 @@
 //!
 //! The more cautious one wins. A hook's word yields to the state file once that had time to follow, and, where there
 //! is no state file, to a screen that was ready at every look for a second: no state is ever held for good by an edge
-//! that never comes. Nor by a level that stays: a state file that could not be written (a full disk) is believed no more
-//! until it changes, once hooks and screen have said otherwise for a minute. Facts: FINDINGS 1 to 12, 28.
+//! that never comes. Nor by a level that stays: what hooks and state file say of a turn or a dialog is believed no more until
+//! either speaks again, once every look for a minute has shown a prompt box and no turn (a state file that could not be written
+//! on a full disk; a turn that was left through the agents view, field fault 43b). Facts: FINDINGS 1 to 12, 28.
 
 use crate::event::FileState;
 use crate::now::{Mono, Now};
@@ -64,6 +65,8 @@ pub struct Evidence {
     file_at: Mono,
     /// Hooks and screen have contradicted it for too long.
     file_doubted: bool,
+    /// The screen has contradicted them for too long.
+    hook_doubted: bool,
     seen: Option<Seen>,
     seen_at: Mono,
     /// Nothing happened since the last look.
@@ -93,7 +96,7 @@ impl Evidence {
     fn hook_says(&mut self, word: HookWord, now: Now) {
         self.hook = word;
         self.hook_at = now.mono;
-        (self.ready_since, self.dispute) = (None, None);
+        (self.ready_since, self.dispute, self.hook_doubted) = (None, None, false);
         self.outdate(now);
     }
 
@@ -124,12 +127,15 @@ impl Evidence {
         self.note_idle(now);
         let since = |what| self.dispute.filter(|old| old.0 == what).map_or(now.mono, |old| old.1);
         self.dispute = self.contradiction(now).map(|what| (what, since(what)));
-        self.file_doubted |= self.file_stands_alone();
+        if self.file_stands_alone() {
+            (self.file_doubted, self.hook_doubted) = (true, true);
+        }
     }
 
-    /// Nobody but the state file says that Claude works, and it did not change for as long.
+    /// Only words from before say that Claude works, the screen has shown none of it for long. A background task's word counts:
+    /// it shows on no screen.
     fn file_stands_alone(&self) -> bool {
-        let over = matches!(self.hook, HookWord::Nothing | HookWord::Over { background: false });
+        let over = !matches!(self.hook, HookWord::Over { background: true });
         let since = self.ready_since.unwrap_or(self.seen_at).max(self.file_at).max(self.hook_at);
         over && self.seen_at.since(since) >= DISPUTED_AFTER_MS
             && matches!(self.file, FileState::Busy | FileState::Waiting(_))
@@ -166,11 +172,16 @@ impl Evidence {
         self.idle_since = if idle { self.idle_since.or(Some(now.mono)) } else { None };
     }
 
+    /// What the hooks said, if it is believed.
+    fn hook(&self) -> &HookWord {
+        if self.hook_doubted { &HookWord::Over { background: false } } else { &self.hook }
+    }
+
     /// What hooks and state file say now, the screen as a help where one of them is silent.
     pub fn activity(&self, now: Now) -> Activity {
         match self.file() {
             FileState::Waiting(what) => Activity::Dialog(what.clone()),
-            FileState::Busy => match &self.hook {
+            FileState::Busy => match self.hook() {
                 HookWord::Dialog(tool) if self.hook_leads(now) => Activity::Dialog(tool.clone()),
                 _ => Activity::Busy,
             },
@@ -182,7 +193,7 @@ impl Evidence {
     }
 
     fn hook_activity(&self) -> Activity {
-        match &self.hook {
+        match self.hook() {
             HookWord::Busy => Activity::Busy,
             HookWord::Dialog(tool) => Activity::Dialog(tool.clone()),
             HookWord::Over { .. } => Activity::Idle,
@@ -380,12 +391,15 @@ mod tests {
         assert_eq!(after_a_minute_of_ready_screens(&mut evidence), Activity::Busy);
     }
 
+    /// Field fault 43b: a turn that was left through the agents view ends by no hook, and its state file says busy for ever.
     #[test]
-    fn a_state_file_says_busy_as_long_as_the_last_hook_does() {
+    fn a_turn_that_no_look_has_shown_for_a_minute_is_over_whatever_hook_and_state_file_say() {
         let mut evidence = Evidence::default();
         evidence.file_says(FileState::Busy, at(0));
         evidence.hook_busy(at(100));
-        assert_eq!(after_a_minute_of_ready_screens(&mut evidence), Activity::Busy);
+        assert_eq!(after_a_minute_of_ready_screens(&mut evidence), Activity::Idle);
+        evidence.hook_busy(at(62_000));
+        assert_eq!(evidence.activity(at(62_000)), Activity::Busy, "a hook speaks again");
     }
 
     #[test]

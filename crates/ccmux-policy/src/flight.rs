@@ -8,6 +8,11 @@
 //!  queue      stuck
 //! ```
 //!
+//! A batch is absent only if that is proved: nothing was typed; or Enter was never pressed, the box is empty, no prompt was
+//! submitted since the paste and no transcript that grew holds the text; or the agent that had it is dead and no transcript
+//! holds it; or ccmux itself took the text out again. A text that left the box after Enter and that nothing shows is
+//! uncertain: another session may stand behind the same screen (field fault 43), and a second Enter would double it.
+//!
 //! Enter is pressed only right after a look that showed our text, whole, and nothing else: in a dialog Enter approves
 //! (F 15). This module knows times and facts, no texts; [`Flight::step`] answers what to do, the supervisor does it.
 
@@ -29,6 +34,14 @@ const MAX_ENTERS: u32 = 3;
 const SHOWS_WITHIN_MS: u64 = 5_000;
 /// How soon ccmux looks again at a box that is not ours alone.
 const LOOK_AGAIN_MS: u64 = 500;
+/// How soon ccmux looks again while a human types behind a text that was just pasted: both can be parted for a moment only.
+const COLLISION_LOOK_MS: u64 = 100;
+/// That long after the paste.
+const COLLISION_WITHIN_MS: u64 = 10_000;
+/// How often ccmux tries to take its text out again.
+const MAX_TAKE_OUTS: u32 = 10;
+/// The transcript follows a prompt within that time.
+const LINE_FOLLOWS_WITHIN_MS: u64 = 500;
 /// After that long with something else in the way, people are told.
 const STUCK_AFTER_MS: u64 = 60_000;
 /// How soon ccmux looks again at a batch that it called uncertain.
@@ -50,6 +63,8 @@ enum Stage {
     Looking { due: Mono },
     /// The order to press Enter is out.
     Entering,
+    /// The order to take the text out is out.
+    TakingOut,
     /// Enter was pressed.
     Awaiting { until: Mono },
     /// The order to search the transcript is out, or due. `last`: nothing can change any more.
@@ -65,6 +80,8 @@ pub enum Need {
     Look,
     /// Enter.
     Enter,
+    /// The text taken out of the box again.
+    TakeOut,
     /// A search of the transcript.
     Search,
     /// People should know that something is in the way (said once).
@@ -78,6 +95,8 @@ pub enum Need {
 pub enum Outcome {
     /// Proved.
     Delivered(Proof, Option<PromptId>),
+    /// Proved by the transcript: a human submitted it together with text of their own.
+    DeliveredWithOtherText(Option<PromptId>),
     /// Provably not delivered.
     Absent {
         /// Its text had been typed.
@@ -94,6 +113,7 @@ pub struct Flight {
     messages: Vec<Message>,
     stage: Stage,
     enters: u32,
+    take_outs: u32,
     pasted_at: Mono,
     in_the_way: Option<(&'static str, Mono)>,
     told_stuck: bool,
@@ -103,7 +123,9 @@ pub struct Flight {
     agent_gone: bool,
     press_now: bool,
     saw_empty: bool,
-    saw_foreign: bool,
+    take_out_now: bool,
+    /// A prompt was submitted since the paste that was not this batch's alone.
+    other_prompt: bool,
     interrupted: bool,
     /// Claude put it into its queue.
     pub(crate) queued: bool,
@@ -117,6 +139,7 @@ impl Flight {
             messages,
             stage: Stage::Pasting,
             enters: 0,
+            take_outs: 0,
             pasted_at: now,
             in_the_way: None,
             told_stuck: false,
@@ -126,7 +149,8 @@ impl Flight {
             agent_gone: false,
             press_now: false,
             saw_empty: false,
-            saw_foreign: false,
+            take_out_now: false,
+            other_prompt: false,
             interrupted: false,
             queued: false,
         }
@@ -204,7 +228,7 @@ impl Flight {
     /// Enter was not sent.
     pub fn enter_refused(&mut self, now: Mono) {
         if self.stage == Stage::Entering {
-            self.stage = Stage::Looking { due: now + LOOK_AGAIN_MS };
+            self.stage = Stage::Looking { due: now + self.pause(now) };
             self.search_if_gone(now);
         }
     }
@@ -215,12 +239,39 @@ impl Flight {
         self.outcome = Some(Outcome::Delivered(Proof::Hook, prompt));
     }
 
+    /// The text was taken out, and the human's own stands alone: nothing of the batch was submitted.
+    pub fn taken_out(&mut self) {
+        if self.stage == Stage::TakingOut {
+            self.outcome = Some(Outcome::Absent { typed: false });
+        }
+    }
+
+    /// The box is not what it must be for that.
+    pub fn take_out_refused(&mut self, now: Mono) {
+        if self.stage == Stage::TakingOut {
+            self.stage = Stage::Looking { due: now + self.pause(now) };
+            self.search_if_gone(now);
+        }
+    }
+
+    /// A prompt was submitted whose text is not the batch's alone: it may hold it.
+    pub fn other_prompt_submitted(&mut self, now: Mono) {
+        let is_typed = matches!(self.stage, Stage::Looking { .. } | Stage::Entering | Stage::TakingOut);
+        if is_typed || self.enters > 0 {
+            self.other_prompt = true;
+        }
+        if let Stage::Looking { .. } = self.stage {
+            let due = now + LINE_FOLLOWS_WITHIN_MS;
+            self.stage = Stage::Searching { due, ordered: false, last: self.agent_gone };
+        }
+    }
+
     /// The agent that had the text is gone: only the transcript can tell. `ended`: by somebody else, so that no message can
     /// be the reason.
     pub fn agent_exited(&mut self, ended: bool, now: Mono) {
         self.agent_gone = true;
         self.interrupted |= ended;
-        if !matches!(self.stage, Stage::Pasting | Stage::Entering) {
+        if !matches!(self.stage, Stage::Pasting | Stage::Entering | Stage::TakingOut) {
             self.search_if_gone(now);
         }
     }
@@ -236,6 +287,9 @@ impl Flight {
             (Some(what), _) => what,
             (None, Stage::Pasting) => "a batch is being typed",
             (None, Stage::Looking { .. }) => "a batch was typed and is looked for in the box",
+            (None, Stage::TakingOut) => {
+                "a batch is taken out of the box again, since a human types behind it"
+            }
             (None, Stage::Entering) => "Enter is being pressed behind a batch",
             (None, Stage::Awaiting { .. }) => "a batch was sent and its receipt is awaited",
             (None, Stage::Searching { .. }) => "the transcript is searched for a batch",
@@ -280,19 +334,42 @@ impl Flight {
         };
         match found {
             Found::Whole => self.outcome = Some(Outcome::Delivered(Proof::Transcript, prompt)),
-            Found::Within => self.give_up("its text was submitted together with other text"),
-            Found::Absent if last && self.saw_foreign => {
-                self.give_up(
-                    "somebody changed the text in the box, and it is gone: it may have been submitted",
-                );
-            }
+            Found::Within => self.outcome = Some(Outcome::DeliveredWithOtherText(prompt)),
             Found::Unreadable if last => self.give_up("its text is gone and the transcript can't be read"),
-            Found::Absent if last && self.uncertain.is_none() => {
-                self.outcome = Some(Outcome::Absent { typed: true });
-            }
-            Found::Absent if last => self.outcome = Some(Outcome::Abandoned),
+            Found::Absent if last => match self.doubt() {
+                Some(why) => self.give_up(why),
+                None if self.uncertain.is_none() => self.outcome = Some(Outcome::Absent { typed: true }),
+                None => self.outcome = Some(Outcome::Abandoned),
+            },
             Found::Absent | Found::Unreadable => self.stage = Stage::Looking { due: now },
         }
+    }
+
+    /// Why a text that is in no box and in no transcript may have reached a model all the same.
+    fn doubt(&self) -> Option<&'static str> {
+        if self.other_prompt {
+            return Some(
+                "its text is gone, and another prompt was submitted since: a changed copy may be in it",
+            );
+        }
+        if self.enters > 0 && !self.agent_gone {
+            return Some("its text left the box after Enter, and no session of this folder shows it");
+        }
+        None
+    }
+
+    /// Somebody types behind the text, perhaps: it can be taken out as soon as they pause.
+    fn collides(&mut self, now: Mono) {
+        self.obstructed(IN_THE_WAY, now);
+        if !self.told_stuck {
+            self.stage = Stage::Looking { due: now + self.pause(now) };
+        }
+    }
+
+    /// Soon, while a human may be typing behind the text.
+    fn pause(&self, now: Mono) -> u64 {
+        let collides = self.enters == 0 && now.since(self.pasted_at) < COLLISION_WITHIN_MS;
+        if collides { COLLISION_LOOK_MS } else { LOOK_AGAIN_MS }
     }
 
     fn give_up(&mut self, why: &'static str) {
@@ -303,15 +380,18 @@ impl Flight {
     /// The answer of a look that compared the box with this batch.
     pub fn seen(&mut self, seen: &Seen, now: Mono) {
         let Stage::Looking { .. } = self.stage else { return };
-        self.saw_foreign |= seen.class == ScreenClass::Draft && seen.holds == BoxHolds::Foreign;
+        // Whoever changed or emptied the box is no fault of the messages.
+        self.interrupted |= seen.class == ScreenClass::Draft;
         let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
         self.stage = match (seen.class, seen.holds) {
             (ScreenClass::Draft, BoxHolds::Ours) if typing_reaches_the_box => return self.ours(now),
+            (ScreenClass::Draft, BoxHolds::Foreign) if self.may_take_out(seen) => return self.take_out(now),
             (ScreenClass::Ready, BoxHolds::Nothing) if seen.silent => return self.obstructed(FROZEN, now),
             (ScreenClass::Ready, BoxHolds::Nothing) if typing_reaches_the_box => return self.empty(now),
             (ScreenClass::Busy | ScreenClass::Queued, _) if self.enters > 0 => {
                 Stage::Awaiting { until: now + RECEIPT_WITHIN_MS }
             }
+            (ScreenClass::Draft, BoxHolds::Foreign) => return self.collides(now),
             _ => return self.obstructed(IN_THE_WAY, now),
         };
     }
@@ -323,6 +403,22 @@ impl Flight {
         self.saw_empty = false;
         let pause = if self.told_stuck { STRANDED_LOOK_MS } else { LOOK_AGAIN_MS };
         self.stage = Stage::Looking { due: now + pause };
+    }
+
+    fn may_take_out(&self, seen: &Seen) -> bool {
+        seen.removable
+            && !seen.copy_mode
+            && !seen.vim_normal
+            && self.enters == 0
+            && self.take_outs < MAX_TAKE_OUTS
+    }
+
+    fn take_out(&mut self, now: Mono) {
+        self.in_the_way = Some((IN_THE_WAY, self.in_the_way.map_or(now, |(_, since)| since)));
+        self.saw_empty = false;
+        self.take_out_now = true;
+        self.take_outs += 1;
+        self.stage = Stage::TakingOut;
     }
 
     fn ours(&mut self, now: Mono) {
@@ -359,11 +455,14 @@ impl Flight {
         if std::mem::take(&mut self.press_now) {
             return Need::Enter;
         }
+        if std::mem::take(&mut self.take_out_now) {
+            return Need::TakeOut;
+        }
         if let Some(need) = self.stuck(now) {
             return need;
         }
         match self.stage {
-            Stage::Pasting | Stage::Entering => Need::Wait(None),
+            Stage::Pasting | Stage::Entering | Stage::TakingOut => Need::Wait(None),
             Stage::Looking { .. } if look_pending => Need::Wait(None),
             Stage::Looking { due } if now < due => Need::Wait(Some(due)),
             Stage::Looking { .. } => Need::Look,

@@ -46,6 +46,10 @@ pub struct Seen {
     /// The pane is in one of tmux's modes (copy mode): keys don't reach the agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub copy_mode: bool,
+    /// The box holds the text of the batch that the look asked about and one further line behind it, and the keys that take
+    /// the text out again are known for this version of the agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removable: bool,
     /// The agent has written nothing since the batch that the look asked about was pasted: it may not have read it yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent: bool,
@@ -76,6 +80,7 @@ impl Seen {
             class,
             holds,
             copy_mode: false,
+            removable: false,
             silent: false,
             active_at: None,
             press_enter: false,

@@ -8,6 +8,8 @@
 //! a prompt, busy   ─► open              ─► its Stop, or idle for 2 s ─► its turn
 //! ```
 
+use std::collections::VecDeque;
+
 use ccmux_wire::id::{MessageId, PromptId};
 
 use crate::now::Mono;
@@ -17,6 +19,9 @@ const STOP_WITHIN_MS: u64 = 2_000;
 
 /// Claude is idle that long at a daemon's start: what ended before is published.
 const CAUGHT_UP_WITHIN_MS: u64 = 300;
+
+/// So many prompts whose turns are over are remembered.
+const OVER: usize = 64;
 
 /// Messages that were delivered into a prompt.
 #[derive(Debug, Clone)]
@@ -48,6 +53,8 @@ pub struct Turns {
     catching_up: bool,
     delivered: Vec<Delivered>,
     unanswered: Vec<MessageId>,
+    /// Prompts whose turns are over: a Stop of theirs that comes late ends nothing else.
+    over: VecDeque<PromptId>,
 }
 
 impl Turns {
@@ -102,6 +109,7 @@ impl Turns {
             let same = delivered.prompt.is_none() || prompt.is_none() || delivered.prompt == prompt;
             same && !delivered.queued
         };
+        self.note_over(prompt.as_ref());
         let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.delivered).into_iter().partition(own);
         self.delivered = others;
         self.catching_up = false;
@@ -109,6 +117,13 @@ impl Turns {
         self.open = self.next_takes_queued().then(|| prompt.clone());
         let in_reply_to: Vec<MessageId> = mine.into_iter().flat_map(|delivered| delivered.messages).collect();
         Ended { prompt, in_reply_to, answers: self.take_answered(background) }
+    }
+
+    fn note_over(&mut self, prompt: Option<&PromptId>) {
+        if self.over.len() == OVER {
+            self.over.pop_front();
+        }
+        self.over.extend(prompt.filter(|prompt| !self.over.contains(prompt)).cloned());
     }
 
     /// What was queued belongs to the turn that ends next, or, if Claude stays idle, joined the one that ended.
@@ -141,11 +156,15 @@ impl Turns {
         messages
     }
 
-    /// Another turn ended, so what an earlier daemon left open is over: Claude runs one turn at a time. Returns it.
+    /// A later turn ended, so the open one is over: Claude runs one turn at a time. Returns it. An earlier daemon may have left
+    /// it open; or a human queued a line in it and pressed Esc, and no hook named the line's prompt (field fault 43d).
     pub fn overtaken(&mut self, by: Option<&PromptId>) -> Option<Ended> {
-        let left = self.open.clone().flatten().filter(|left| self.catching_up && Some(left) != by)?;
+        let is_later = by.is_some_and(|by| !self.over.contains(by));
+        let left = self.open.clone().flatten().filter(|left| Some(left) != by);
+        let left = left.filter(|left| self.catching_up || (is_later && !self.over.contains(left)))?;
+        let catching_up = self.catching_up;
         let over = self.ended(Some(left), false);
-        self.catching_up = true;
+        self.catching_up = catching_up;
         Some(over)
     }
 
@@ -207,6 +226,22 @@ mod tests {
         assert_eq!((late.in_reply_to, late.answers), (vec![], vec![]), "a late Stop of the turn before");
         let own = turns.ended(prompt("p1"), false);
         assert_eq!((own.in_reply_to, own.answers), (vec![MessageId(1)], vec![MessageId(1)]));
+    }
+
+    /// Field fault 43d.
+    #[test]
+    fn a_stop_of_a_later_prompt_ends_the_open_turn_first_with_its_messages() {
+        let mut turns = Turns::default();
+        turns.delivered(prompt("p1"), vec![MessageId(1)], false);
+        let left = turns.overtaken(prompt("p2").as_ref()).unwrap();
+        assert_eq!(
+            (left.prompt, left.in_reply_to, left.answers),
+            (prompt("p1"), vec![MessageId(1)], vec![MessageId(1)])
+        );
+        assert_eq!(turns.ended(prompt("p2"), false).in_reply_to, []);
+        turns.delivered(prompt("p3"), vec![MessageId(3)], false);
+        assert_eq!(turns.overtaken(prompt("p2").as_ref()), None, "a late Stop of an earlier one");
+        assert_eq!(turns.overtaken(prompt("p3").as_ref()), None, "its own");
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl World {
             Due::Search(batch) => {
                 let there = self.batches[&batch].iter().all(|id| self.taken.contains_key(&id.0));
                 let found = if there { Found::Whole } else { Found::Absent };
-                self.tell(Event::TranscriptSearched { batch, found, prompt: None });
+                self.tell(Event::TranscriptSearched { batch, found, prompt: None, session: None });
             }
             Due::TurnEnds(turn) => self.end_turn(turn),
         }

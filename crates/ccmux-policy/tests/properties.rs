@@ -19,7 +19,7 @@ enum Act {
     Drop(u8),
     Look(u8, u8, bool),
     AnswerTyping(u8),
-    AnswerSearch(u8),
+    AnswerSearch(u8, bool),
     Hook(u8, bool),
     File(u8),
     AgentEnds,
@@ -35,7 +35,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0..20u8).prop_map(Act::Drop),
         12 => (0..7u8, 0..3u8, prop::bool::weighted(0.1)).prop_map(|(class, holds, copy)| Act::Look(class, holds, copy)),
         6 => (0..3u8).prop_map(Act::AnswerTyping),
-        4 => (0..4u8).prop_map(Act::AnswerSearch),
+        4 => (0..4u8, any::<bool>()).prop_map(|(found, elsewhere)| Act::AnswerSearch(found, elsewhere)),
         4 => (0..6u8, any::<bool>()).prop_map(|(fact, ours)| Act::Hook(fact, ours)),
         3 => (0..5u8).prop_map(Act::File),
         1 => Just(Act::AgentEnds),
@@ -70,6 +70,10 @@ struct World {
     frozen: bool,
     /// It has drawn nothing since the paste of the current batch.
     silent: bool,
+    /// The batch for which Enter was pressed last, and the process that got it.
+    entered_by: Option<(BatchId, i32)>,
+    /// Texts that are to be taken out of the box.
+    take_outs: VecDeque<BatchId>,
     pid: i32,
     alive: bool,
     prompts: u32,
@@ -89,6 +93,8 @@ impl World {
             current: None,
             frozen: false,
             silent: false,
+            entered_by: None,
+            take_outs: VecDeque::new(),
             pid: 100,
             alive: true,
             prompts: 0,
@@ -114,6 +120,7 @@ impl World {
             Effect::Look { look, batch, .. } => self.looks.push_back((look, batch)),
             Effect::Inject { batch, messages } => self.inject(batch, &messages),
             Effect::PressEnter { batch } => self.press_enter(batch),
+            Effect::TakeOut { batch } => self.take_out(batch),
             Effect::FindInTranscript { batch } => self.searches.push_back(batch),
             Effect::RecordDelivered { batch, .. } => self.settle(batch, Place::Delivered),
             Effect::RecordUncertain { batch, .. } => self.settle(batch, Place::Uncertain),
@@ -121,6 +128,12 @@ impl World {
                 assert!(
                     attempt.is_untyped() || !self.silent,
                     "batch {batch} was called absent before the agent had read it"
+                );
+                let is_proved =
+                    attempt.is_untyped() || !self.alive || self.entered_by != Some((batch, self.pid));
+                assert!(
+                    is_proved,
+                    "batch {batch} left the box after Enter without a witness, and is sent again"
                 );
                 self.settle(batch, Place::Waiting);
             }
@@ -159,6 +172,21 @@ impl World {
         self.last_look = None;
     }
 
+    fn take_out(&mut self, batch: BatchId) {
+        let (asked, seen) = self.last_look.as_ref().expect("keys without a look");
+        assert_eq!(*asked, Some(batch));
+        assert!(seen.removable && seen.class == ScreenClass::Draft && !seen.copy_mode, "keys into {seen:?}");
+        assert_ne!(self.entered_by.map(|(entered, _)| entered), Some(batch), "taken out after Enter");
+        self.take_outs.push_back(batch);
+        self.last_look = None;
+    }
+
+    fn answer_take_out(&mut self, done: bool) {
+        let Some(batch) = self.take_outs.pop_front() else { return };
+        let reason = "the box is not what it must be".to_owned();
+        self.tell(if done { Event::TakenOut { batch } } else { Event::TakeOutRefused { batch, reason } });
+    }
+
     /// Delivered may come after uncertain; nothing else changes twice.
     fn settle(&mut self, batch: BatchId, place: Place) {
         let mut any = false;
@@ -175,7 +203,7 @@ impl World {
             Act::Drop(nth) => self.drop_one(nth),
             Act::Look(class, holds, copy_mode) => self.answer_look(class, holds, copy_mode),
             Act::AnswerTyping(how) => self.answer_typing(how),
-            Act::AnswerSearch(found) => self.answer_search(found),
+            Act::AnswerSearch(found, elsewhere) => self.answer_search(found, elsewhere),
             Act::Hook(fact, ours) => self.hook(fact, ours),
             Act::File(state) => self.file(state),
             Act::AgentEnds if self.alive => {
@@ -243,16 +271,21 @@ impl World {
             (ScreenClass::Draft, ..) => BoxHolds::Foreign,
             _ => BoxHolds::Nothing,
         };
-        let seen = Seen { copy_mode, silent, ..Seen::plain(class, holds) };
+        let removable = holds == BoxHolds::Foreign && batch.is_some() && self.at.is_multiple_of(2);
+        let seen = Seen { copy_mode, silent, removable, ..Seen::plain(class, holds) };
         self.last_look = Some((batch, seen.clone()));
         self.tell(Event::ScreenSeen { look, seen });
     }
 
     fn answer_typing(&mut self, how: u8) {
+        self.answer_take_out(how == 2);
         let Some((batch, enter)) = self.typing.pop_front() else {
             return;
         };
         let reason = "the guard refused".to_owned();
+        if enter && how != 0 {
+            self.entered_by = Some((batch, self.pid));
+        }
         self.tell(match (enter, how) {
             (false, 0) => Event::PasteRefused { batch, reason },
             (false, 1) => Event::PasteDoubtful { batch, reason },
@@ -262,13 +295,15 @@ impl World {
         });
     }
 
-    fn answer_search(&mut self, found: u8) {
+    fn answer_search(&mut self, found: u8, elsewhere: bool) {
         let Some(batch) = self.searches.pop_front() else {
             return;
         };
         let found = [Found::Whole, Found::Within, Found::Absent, Found::Unreadable][found as usize];
         let found = if self.silent { Found::Absent } else { found };
-        self.tell(Event::TranscriptSearched { batch, found, prompt: None });
+        // Another session may stand behind the same screen, at any time.
+        let session = elsewhere.then(|| SessionId::new(format!("fork{}", self.prompts)));
+        self.tell(Event::TranscriptSearched { batch, found, prompt: None, session });
     }
 
     fn hook(&mut self, fact: u8, ours: bool) {
@@ -321,7 +356,7 @@ impl World {
                 self.act(Act::AgentStarts);
             }
             self.answer_typing(2);
-            self.answer_search(2);
+            self.answer_search(2, false);
             let pasted = self.typing.is_empty() && matches!(self.looks.front(), Some((_, Some(_))));
             self.answer_look(u8::from(pasted), 0, false);
             if self.entered() {

@@ -33,7 +33,9 @@ impl Workers {
     /// One queue an effect. A worker that is gone is one that was shut down.
     fn give(&self, effect: Effect) {
         let queue = match &effect {
-            Effect::Look { .. } | Effect::PressEnter { .. } | Effect::StashDraft => &self.typist,
+            Effect::Look { .. } | Effect::PressEnter { .. } | Effect::TakeOut { .. } | Effect::StashDraft => {
+                &self.typist
+            }
             Effect::Inject { .. }
             | Effect::RecordDelivered { .. }
             | Effect::RecordUncertain { .. }

@@ -169,6 +169,14 @@ pub trait Terminal: Send + Sync + 'static {
     /// Presses Enter if the guard holds.
     fn press_enter(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
 
+    /// Takes a text out of the prompt box from in front of what is behind it, if the guard holds: `lines` are the graphemes of
+    /// each of its lines, first to last. The cursor stands in the last line before, and at its end afterwards.
+    fn take_out(
+        &self,
+        guard: Guard,
+        lines: Vec<usize>,
+    ) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
+
     /// Presses the agent's key that puts a draft away (Ctrl-S) if the guard holds.
     fn stash_draft(&self, guard: Guard) -> impl Future<Output = Result<Typed, TerminalError>> + Send;
 

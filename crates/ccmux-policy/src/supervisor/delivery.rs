@@ -1,6 +1,6 @@
 //! Messages on their way: the gate is asked, a batch is injected, its flight followed to the receipt.
 
-use ccmux_wire::id::{BatchId, MessageId, PromptId};
+use ccmux_wire::id::{BatchId, MessageId, PromptId, SessionId};
 use ccmux_wire::receipt::Proof;
 
 use super::stash::Stash;
@@ -35,7 +35,17 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn searched(&mut self, batch: BatchId, found: Found, prompt: Option<PromptId>, now: Now) {
+    /// Another session's transcript holds it: that one stands behind the screen now.
+    pub(super) fn searched(
+        &mut self,
+        batch: BatchId,
+        (found, prompt): (Found, Option<PromptId>),
+        session: Option<SessionId>,
+        now: Now,
+    ) {
+        if let Some(session) = session.filter(|_| matches!(found, Found::Whole | Found::Within)) {
+            self.bind(&session);
+        }
         self.in_flight(batch, now, |flight, now| flight.searched(found, prompt, now));
     }
 
@@ -58,6 +68,7 @@ impl Supervisor {
                 Need::Wait(at) => self.look_at = at,
                 Need::Look => self.order_look(Some(batch)),
                 Need::Enter => self.effects.push_back(Effect::PressEnter { batch }),
+                Need::TakeOut => self.effects.push_back(Effect::TakeOut { batch }),
                 Need::Search => self.effects.push_back(Effect::FindInTranscript { batch }),
                 Need::TellStuck(why) => {
                     self.alert_about(AlertKind::Stuck, flight.messages(), None, why.to_owned())
@@ -90,6 +101,10 @@ impl Supervisor {
             Outcome::Delivered(proof, prompt) => {
                 self.delivered(&flight, proof, prompt);
                 self.expect_draft(now);
+            }
+            Outcome::DeliveredWithOtherText(prompt) => {
+                self.effects.push_back(Effect::Note { note: Note::SubmittedWithOtherText });
+                self.delivered(&flight, Proof::Transcript, prompt);
             }
             Outcome::Abandoned => {}
             Outcome::Absent { typed } => {

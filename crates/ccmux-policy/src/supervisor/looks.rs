@@ -135,6 +135,13 @@ impl Supervisor {
             && self.told_dispute.replace(due) != Some(due)
         {
             self.effects.push_back(Effect::Note { note: Note::Dispute(what.to_owned()) });
+            let waiting = self.queue.messages();
+            if waiting > 0 {
+                let held = format!(
+                    "{waiting} messages have waited for a minute: {what} (ccmux screen shows the row)"
+                );
+                self.alert(AlertKind::Stuck, held);
+            }
         }
     }
 

@@ -188,7 +188,13 @@ impl Supervisor {
             }
             Event::DraftStashed => self.stash_pressed(None, now),
             Event::StashRefused { reason } => self.stash_pressed(Some(reason), now),
-            Event::TranscriptSearched { batch, found, prompt } => self.searched(batch, found, prompt, now),
+            Event::TranscriptSearched { batch, found, prompt, session } => {
+                self.searched(batch, (found, prompt), session, now);
+            }
+            Event::TakenOut { batch } => self.in_flight(batch, now, |flight, _| flight.taken_out()),
+            Event::TakeOutRefused { batch, .. } => {
+                self.in_flight(batch, now, |flight, now| flight.take_out_refused(now));
+            }
             Event::TurnPublished { .. } if self.hold.is_tried(now) => self.lift_hold(ANSWERS),
             Event::TurnPublished { .. } | Event::DeadlinePassed => {}
             Event::StateAsked => {

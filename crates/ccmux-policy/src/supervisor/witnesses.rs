@@ -54,10 +54,10 @@ impl Supervisor {
     }
 
     /// The agent is in that session now. A prompt tells, too, while none of the known session's hooks was heard: it may
-    /// have been changed without a daemon.
+    /// have been changed without a daemon. A prompt that is the batch in flight tells always: that session took it.
     fn begins(&self, fact: &SessionFact) -> bool {
         matches!(fact, SessionFact::Started { .. })
-            || (matches!(fact, SessionFact::PromptSubmitted { .. }) && !self.hooks_heard)
+            || matches!(fact, SessionFact::PromptSubmitted { batch, .. } if !self.hooks_heard || batch.is_some())
     }
 
     pub(super) fn bind(&mut self, session: &SessionId) {
@@ -79,6 +79,8 @@ impl Supervisor {
         let used = prompt.as_ref().is_some_and(|prompt| self.used_prompts.contains(prompt));
         if let Some(batch) = batch.filter(|_| !used) {
             self.in_flight(batch, now, |flight, _| flight.proved_by_hook(prompt, queued));
+        } else if let (None, Some(flight)) = (batch, &mut self.flight) {
+            flight.other_prompt_submitted(now.mono);
         }
     }
 

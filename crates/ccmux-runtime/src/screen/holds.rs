@@ -112,7 +112,7 @@ fn is_little_known(c: char) -> bool {
 }
 
 /// Whether `c` may vanish, change its neighbour, or take columns about which tables differ.
-fn is_doubtful(c: char) -> bool {
+pub(super) fn is_doubtful(c: char) -> bool {
     let complex = matches!(c, '\u{590}'..='\u{10ff}' | '\u{1100}'..='\u{11ff}' | '\u{1780}'..='\u{18af}');
     c != '\n' && (complex || takes_no_column(c) || may_vanish(c))
 }

@@ -18,6 +18,7 @@ mod prompt_box;
 mod rows;
 mod rule_book;
 mod rules;
+mod tail;
 mod wrap;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use holds::box_holds;
 pub use prompt_box::PromptBox;
 pub use rule_book::{RuleBook, RulesOrigin};
 pub use rules::{Rules, RulesError};
+pub use tail::tail_behind;
 
 use ccmux_policy::screen::ScreenClass;
 

@@ -41,6 +41,9 @@ pub enum RulesError {
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     profile: String,
+    /// Versions in which the keys that take a text out of the box are known.
+    #[serde(default)]
+    take_out_versions: Vec<String>,
     /// Versions that are known to put a stashed draft back.
     #[serde(default)]
     stash_versions: Vec<String>,
@@ -123,7 +126,12 @@ struct ShellRule {
 impl Rules {
     /// Whether that version is known to put a stashed draft back after the next submit.
     pub fn can_stash(&self, version: &str) -> bool {
-        self.stash_versions.iter().any(|known| version == known || version.starts_with(&format!("{known} ")))
+        is_listed(&self.stash_versions, version)
+    }
+
+    /// Whether it is known of that version which keys take a text out of the prompt box.
+    pub fn can_take_out(&self, version: &str) -> bool {
+        is_listed(&self.take_out_versions, version)
     }
 
     /// The rules built in for `profile`.
@@ -221,6 +229,11 @@ impl Rules {
         };
         rows.last().is_some_and(says)
     }
+}
+
+/// `2.1.332` and `2.1.332 (Claude Code)` are the same.
+fn is_listed(versions: &[String], version: &str) -> bool {
+    versions.iter().any(|known| version == known || version.starts_with(&format!("{known} ")))
 }
 
 pub(super) fn any_fits(patterns: &[Regex], row: &Row) -> bool {

@@ -171,6 +171,12 @@ impl Terminal for Tmux {
         self.type_into(&pane, "press Enter", script).await
     }
 
+    async fn take_out(&self, guard: Guard, lines: Vec<usize>) -> Result<Typed, TerminalError> {
+        let pane = self.known_pane().await?;
+        let script = script::take_out(&self.nonce, &pane, &guard, &lines);
+        self.type_into(&pane, "take a text out", script).await
+    }
+
     async fn stash_draft(&self, guard: Guard) -> Result<Typed, TerminalError> {
         let pane = self.known_pane().await?;
         let script = script::stash(&self.nonce, &pane, &guard);

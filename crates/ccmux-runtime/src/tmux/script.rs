@@ -74,6 +74,23 @@ pub(super) fn paste(
     Ok(Script::on_stdin(script, pieces.len()))
 }
 
+/// Takes a text out from in front of what is behind it: to the beginning of the line, as many Deletes as it has graphemes, a
+/// Backspace to the line above. All in one list: with pauses between the keys a human's key falls into them (field fault 46).
+pub(super) fn take_out(nonce: &Nonce, pane: &str, guard: &Guard, lines: &[usize]) -> Script {
+    let mut keys = String::new();
+    for (index, graphemes) in lines.iter().enumerate().rev() {
+        let _ = writeln!(keys, "send-keys -t {pane} C-a");
+        if *graphemes > 0 {
+            let _ = writeln!(keys, "send-keys -t {pane} -N {graphemes} DC");
+        }
+        if index > 0 {
+            let _ = writeln!(keys, "send-keys -t {pane} BSpace");
+        }
+    }
+    let _ = writeln!(keys, "send-keys -t {pane} C-e");
+    key_list(nonce, pane, guard, &keys)
+}
+
 /// Presses Ctrl-S.
 pub(super) fn stash(nonce: &Nonce, pane: &str, guard: &Guard) -> Script {
     key(nonce, pane, guard, "C-s")
@@ -95,8 +112,11 @@ pub(super) fn clear_row(nonce: &Nonce, pane: &str, guard: &Guard) -> Script {
 }
 
 fn key(nonce: &Nonce, pane: &str, guard: &Guard, key: &str) -> Script {
-    let Guarded { condition, then, refused } =
-        Guarded::new(nonce, pane, guard, &format!("send-keys -t {pane} {key}\n"));
+    key_list(nonce, pane, guard, &format!("send-keys -t {pane} {key}\n"))
+}
+
+fn key_list(nonce: &Nonce, pane: &str, guard: &Guard, keys: &str) -> Script {
+    let Guarded { condition, then, refused } = Guarded::new(nonce, pane, guard, keys);
     let arguments = args(&["if-shell", "-F", "-t", pane, &condition, &then, &refused]);
     Script { arguments, input: String::new(), buffers: 0 }
 }

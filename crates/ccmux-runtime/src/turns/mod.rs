@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ccmux_policy::UnixMs;
 use ccmux_policy::event::Found;
 use ccmux_wire::id::{PromptId, Seq, SessionId};
 use ccmux_wire::output::{Alert, ReplyTo};
@@ -43,9 +44,10 @@ use self::broadcast::{Broadcast, Line};
 pub use self::offer::Offer;
 use self::sessions::Sessions;
 use self::store::{Store, StoreError};
+pub use self::transcript::FoundElsewhere;
 use self::transcript::{
-    ApiFailure, Compare, Cursor, TranscriptError, TranscriptReader, Wanted, find_batch, open_transcript,
-    text_of,
+    ApiFailure, Compare, Cursor, TranscriptError, TranscriptReader, Wanted, find_batch, find_elsewhere,
+    open_transcript, text_of,
 };
 
 /// What this room has to be told.
@@ -269,6 +271,30 @@ impl Turns {
         blocking(search).await.unwrap_or((Found::Unreadable, None))
     }
 
+    /// Looks for a text in the other transcripts of the mark's folder; see [`find_elsewhere`].
+    pub async fn find_elsewhere(
+        &self,
+        mark: Mark,
+        since: UnixMs,
+        text: String,
+        same: Compare,
+        contains: Compare,
+    ) -> Option<FoundElsewhere> {
+        let turns = self.clone();
+        let search = move || {
+            let wanted = Wanted { text: &text, same, contains };
+            Ok(find_elsewhere(&mark.path, &turns.0.reader.projects_dir, since, wanted))
+        };
+        blocking(search).await.ok().flatten()
+    }
+
+    /// The session is about to be taken up, and its turns count from `offset` of its transcript on.
+    pub fn note_first_turn(&self, session: &SessionId, transcript: &Path, offset: u64) {
+        let session = self.0.sessions.of(session);
+        session.note_transcript(transcript);
+        session.note_first_turn(offset);
+    }
+
     /// The line of that prompt's turn, if it was published.
     ///
     /// # Errors
@@ -325,7 +351,10 @@ impl Room {
         if !always && self.store.cursor(session)?.is_some_and(|known| known.path == path) {
             return Ok(());
         }
-        let cursor = Cursor::end_of(path, &self.reader.projects_dir)?;
+        let mut cursor = Cursor::end_of(path, &self.reader.projects_dir)?;
+        if let Some(offset) = self.sessions.of(session).take_first_turn() {
+            cursor.offset = cursor.offset.min(offset);
+        }
         Ok(self.store.set_cursor(session, &cursor, unix_seconds())?)
     }
 

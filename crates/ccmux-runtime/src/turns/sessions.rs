@@ -40,6 +40,8 @@ struct Noted {
     stops: VecDeque<Stop>,
     told: Option<Told>,
     failure: Option<ApiFailure>,
+    /// Where its first turn of ours begins in the transcript, as long as it was not taken up.
+    first_turn: Option<u64>,
 }
 
 /// A turn that was published because somebody showed it, and the transcript did not.
@@ -85,6 +87,14 @@ impl Session {
     /// The API failed in the turn that was read last, and no hook told.
     pub(super) fn note_failure(&self, failure: Option<ApiFailure>) {
         locked(&self.noted).failure = failure;
+    }
+
+    pub(super) fn note_first_turn(&self, offset: u64) {
+        locked(&self.noted).first_turn = Some(offset);
+    }
+
+    pub(super) fn take_first_turn(&self) -> Option<u64> {
+        locked(&self.noted).first_turn.take()
     }
 
     pub(super) fn take_failure(&self) -> Option<ApiFailure> {

@@ -115,6 +115,9 @@ impl Speaker {
                 self.alerts.raise_in_silence(News::new(AlertKind::Stuck, what));
             }
             Effect::Note { note: Note::OnlyMouse } => tracing::info!(event = "human.only_mouse"),
+            Effect::Note { note: Note::SubmittedWithOtherText } => {
+                tracing::warn!(event = "batch.submitted_with_other_text");
+            }
             Effect::Note { note: Note::Dispute(what) } => {
                 tracing::warn!(event = "witnesses.disagree", %what);
             }

@@ -4,6 +4,7 @@
 //! presses a key that no order named. To stop a turn is no order of the policy's, but the user's ([`interrupt`]).
 
 mod interrupt;
+mod take_out;
 mod untouched;
 
 use std::sync::Arc;
@@ -88,6 +89,7 @@ impl<T: Terminal> Typist<T> {
                 Effect::Look { look, batch, settled } => self.look(look, batch, settled).await,
                 Effect::Inject { batch, .. } => self.paste(batch).await,
                 Effect::PressEnter { batch } => self.press_enter(batch).await,
+                Effect::TakeOut { batch } => self.take_out(batch).await,
                 Effect::StashDraft => self.stash_draft().await,
                 _ => continue,
             };
@@ -164,6 +166,7 @@ impl<T: Terminal> Typist<T> {
 
     fn seen(&self, batch: Option<BatchId>, capture: &Capture, screen: Screen) -> Seen {
         let text = batch.and_then(|batch| self.on_the_way.get(batch)).map(|known| known.text);
+        let tail = text.as_ref().and_then(|text| self.removable_from(text, capture, &screen));
         let holds = match text {
             Some(text) => box_holds(screen.prompt_box.as_ref(), &text),
             None if screen.class == ScreenClass::Draft => BoxHolds::Foreign,
@@ -173,6 +176,7 @@ impl<T: Terminal> Typist<T> {
             class: screen.class,
             holds,
             copy_mode: capture.pane.in_mode,
+            removable: tail.is_some(),
             silent: batch.is_some_and(|batch| self.is_silent_since_paste(batch, capture)),
             active_at: capture.active_at,
             press_enter: screen.press_enter,

@@ -3,14 +3,17 @@
 //! It judges nothing: what follows from found, absent or unreadable is for the policy to decide.
 
 use ccmux_policy::event::Found;
-use ccmux_policy::{Effect, Event};
-use ccmux_wire::id::{BatchId, PromptId};
+use ccmux_policy::{Effect, Event, UnixMs};
+use ccmux_wire::id::{BatchId, PromptId, SessionId};
 use tokio::sync::mpsc;
 
 use super::on_the_way::OnTheWay;
 use crate::inbox::{Inbox, InboxError, stopped, until_done};
 use crate::prompt::{contains_prompt, same_prompt};
-use crate::turns::{Mark, Turns};
+use crate::turns::{FoundElsewhere, Mark, Turns};
+
+/// What was found, the prompt of the line, and the session that has it where it is not the bound one.
+type Witnessed = (Found, Option<PromptId>, Option<SessionId>);
 
 /// The task.
 #[derive(Debug)]
@@ -34,19 +37,19 @@ impl Witness {
             let Effect::FindInTranscript { batch } = order else {
                 continue;
             };
-            let Some((found, prompt)) = self.search(batch).await else {
+            let Some((found, prompt, session)) = self.search(batch).await else {
                 return;
             };
-            tracing::debug!(event = "batch.searched", %batch, ?found);
-            if self.events.send(Event::TranscriptSearched { batch, found, prompt }).await.is_err() {
+            tracing::debug!(event = "batch.searched", %batch, ?found, session = session.as_ref().map(SessionId::as_str));
+            if self.events.send(Event::TranscriptSearched { batch, found, prompt, session }).await.is_err() {
                 return;
             }
         }
     }
 
     /// `None`: the daemon stopped before the database answered.
-    async fn search(&self, batch: BatchId) -> Option<(Found, Option<PromptId>)> {
-        let unreadable = Some((Found::Unreadable, None));
+    async fn search(&self, batch: BatchId) -> Option<Witnessed> {
+        let unreadable = Some((Found::Unreadable, None, None));
         let Some(known) = self.on_the_way.get(batch) else {
             return unreadable;
         };
@@ -61,6 +64,25 @@ impl Witness {
         };
         let mark = Mark { path, offset: row.mark.offset };
         let same = |reported: &str, ours: &str| same_prompt(ours, reported);
-        Some(self.turns.find_batch(mark, known.text.to_string(), same, contains_prompt).await)
+        let text = known.text.to_string();
+        let (found, prompt) = self.turns.find_batch(mark.clone(), text.clone(), same, contains_prompt).await;
+        if matches!(found, Found::Whole | Found::Within) {
+            return Some((found, prompt, None));
+        }
+        let since = UnixMs(row.pasted_at.unwrap_or(row.began_at).min(row.began_at));
+        match self.turns.find_elsewhere(mark, since, text, same, contains_prompt).await {
+            Some(other) => Some(self.taken_by(batch, other)),
+            None => Some((found, prompt, None)),
+        }
+    }
+
+    /// Another session took it: its turns are ours from that line on.
+    fn taken_by(&self, batch: BatchId, other: FoundElsewhere) -> Witnessed {
+        let session = other.path.file_stem().and_then(|name| name.to_str()).map(SessionId::new);
+        if let Some(session) = &session {
+            tracing::warn!(event = "batch.taken_elsewhere", %batch, %session, "another session stands behind the screen");
+            self.turns.note_first_turn(session, &other.path, other.offset);
+        }
+        (other.found, other.prompt, session)
     }
 }

@@ -10,14 +10,20 @@
 //!
 //! Knows nothing of how texts are compared: the caller brings that.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
+use ccmux_policy::UnixMs;
 use ccmux_policy::event::Found;
 use ccmux_wire::id::PromptId;
+use jiff::Timestamp;
 
-use super::line::{Line, parse_line};
+use super::line::{Line, UserLine, parse_line};
 use super::lines::{LineReader, Next};
 use super::open::{TranscriptError, open_transcript};
+
+/// Two clocks of one machine, the file system's and the one that Claude Code writes down, may differ by so much.
+const CLOCK_SLACK_MS: i64 = 1_000;
 
 /// Compares a text of the transcript (first) with ours (second).
 pub type Compare = fn(&str, &str) -> bool;
@@ -86,6 +92,86 @@ fn search(
             }
         }
     }
+}
+
+/// The batch in the transcript of another session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundElsewhere {
+    /// The transcript.
+    pub path: PathBuf,
+    /// Where the line begins in it.
+    pub offset: u64,
+    /// Whole, or within other text.
+    pub found: Found,
+    /// The prompt of the line.
+    pub prompt: Option<PromptId>,
+}
+
+/// Searches the other transcripts in the folder of `known` for a prompt that was written since `since`. Those that have not
+/// grown since then are not read. Another session may stand behind the same screen: a fork out of the agents view, a
+/// session that was resumed by hand (field fault 43).
+pub fn find_elsewhere(
+    known: &Path,
+    projects_dir: &Path,
+    since: UnixMs,
+    wanted: Wanted<'_>,
+) -> Option<FoundElsewhere> {
+    let entries = std::fs::read_dir(known.parent()?).ok()?;
+    let others = entries.flatten().map(|entry| entry.path()).filter(|path| path != known);
+    let grown =
+        others.filter(|path| path.extension().is_some_and(|it| it == "jsonl") && grew_since(path, since));
+    let mut all: Vec<FoundElsewhere> =
+        grown.filter_map(|path| search_other(&path, projects_dir, since, wanted).ok().flatten()).collect();
+    all.sort_by_key(|other| other.found != Found::Whole);
+    all.into_iter().next()
+}
+
+/// As the file system tells it, which counts coarser than a millisecond.
+fn grew_since(path: &Path, since: UnixMs) -> bool {
+    let modified = std::fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let ms = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|at| at.as_millis());
+    ms.is_some_and(|ms| i64::try_from(ms).is_ok_and(|ms| ms + CLOCK_SLACK_MS >= since.0))
+}
+
+/// A fork begins with a copy of the conversation that it comes from: only lines written since the paste count.
+fn search_other(
+    path: &Path,
+    projects_dir: &Path,
+    since: UnixMs,
+    wanted: Wanted<'_>,
+) -> Result<Option<FoundElsewhere>, TranscriptError> {
+    let mut lines = LineReader::new(open_transcript(path, projects_dir)?, 0);
+    let search = Search { wanted, prompt: None, best: None };
+    let mut within = None;
+    loop {
+        let next = lines.next_line().map_err(|source| TranscriptError::io(path, "read", source))?;
+        let Next::Line { bytes, start } = next else {
+            if next == Next::TooLong {
+                continue;
+            }
+            return Ok(within);
+        };
+        let Line::User(user) = parse_line(bytes) else { continue };
+        if !user.is_prompt() || !written_since(&user, since) {
+            continue;
+        }
+        let found = search.judge(&user.text).map(|found| FoundElsewhere {
+            path: path.to_owned(),
+            offset: start,
+            found,
+            prompt: user.prompt_id,
+        });
+        match found {
+            Some(other) if other.found == Found::Whole => return Ok(Some(other)),
+            Some(other) => within = within.or(Some(other)),
+            None => {}
+        }
+    }
+}
+
+fn written_since(user: &UserLine, since: UnixMs) -> bool {
+    let at = user.written_at.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
+    at.is_some_and(|at| at.as_millisecond() + CLOCK_SLACK_MS >= since.0)
 }
 
 struct Search<'a> {

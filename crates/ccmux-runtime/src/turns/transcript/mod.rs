@@ -20,7 +20,7 @@ pub mod open;
 pub mod read;
 pub mod scan;
 
-pub use find::{Compare, Wanted, find_batch};
+pub use find::{Compare, FoundElsewhere, Wanted, find_batch, find_elsewhere};
 pub use open::{TranscriptError, open_transcript};
 pub use read::{Cursor, Read, TranscriptReader, TurnRequest};
 pub use scan::{ApiFailure, TurnBody, same_words, text_of, turns_in};

@@ -221,7 +221,10 @@ async fn the_witness_waits_for_the_lock() {
     desk.refused_by_the_lock().await;
     drop(locked);
     let found = Found::Absent;
-    assert_eq!(desk.event().await, Event::TranscriptSearched { batch: BatchId(1), found, prompt: None });
+    assert_eq!(
+        desk.event().await,
+        Event::TranscriptSearched { batch: BatchId(1), found, prompt: None, session: None }
+    );
 }
 
 fn transcript(desk: &Desk) -> PathBuf {

@@ -70,6 +70,9 @@ impl Terminal for Timetable {
     async fn press_enter(&self, _: Guard) -> Result<Typed, TerminalError> {
         unreachable!("a look presses nothing")
     }
+    async fn take_out(&self, _: Guard, _: Vec<usize>) -> Result<Typed, TerminalError> {
+        unreachable!("a look presses nothing")
+    }
     async fn stash_draft(&self, _: Guard) -> Result<Typed, TerminalError> {
         unreachable!("a look presses nothing")
     }
