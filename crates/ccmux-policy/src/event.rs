@@ -129,6 +129,8 @@ pub enum Found {
     Within,
     /// Everything behind the offset was read, and every transcript of the folder that has grown since; it is not there.
     Absent,
+    /// The same, but another session lives in this folder: it may stand behind the screen, and what it keeps is not known.
+    AbsentHere,
     /// The transcript can't be read.
     Unreadable,
 }

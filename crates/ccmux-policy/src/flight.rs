@@ -8,10 +8,10 @@
 //!  queue      stuck
 //! ```
 //!
-//! A batch is absent only if that is proved: nothing was typed; or Enter was never pressed, the box is empty, no prompt was
-//! submitted since the paste and no transcript that grew holds the text; or the agent that had it is dead and no transcript
-//! holds it; or ccmux itself took the text out again. A text that left the box after Enter and that nothing shows is
-//! uncertain: another session may stand behind the same screen (field fault 43), and a second Enter would double it.
+//! A batch is absent only if that is proved: nothing was typed; or ccmux itself took the text out again; or the box is empty (or
+//! the agent dead), no prompt was submitted since the paste and no transcript that grew holds the text. After Enter, that is
+//! proof only if no other session of the folder lives: one may stand behind the same screen (field fault 43), and a second
+//! Enter would double the text. Whatever else is gone without a witness is uncertain.
 //!
 //! Enter is pressed only right after a look that showed our text, whole, and nothing else: in a dialog Enter approves
 //! (F 15). This module knows times and facts, no texts; [`Flight::step`] answers what to do, the supervisor does it.
@@ -336,24 +336,26 @@ impl Flight {
             Found::Whole => self.outcome = Some(Outcome::Delivered(Proof::Transcript, prompt)),
             Found::Within => self.outcome = Some(Outcome::DeliveredWithOtherText(prompt)),
             Found::Unreadable if last => self.give_up("its text is gone and the transcript can't be read"),
-            Found::Absent if last => match self.doubt() {
+            Found::Absent | Found::AbsentHere if last => match self.doubt(found) {
                 Some(why) => self.give_up(why),
                 None if self.uncertain.is_none() => self.outcome = Some(Outcome::Absent { typed: true }),
                 None => self.outcome = Some(Outcome::Abandoned),
             },
-            Found::Absent | Found::Unreadable => self.stage = Stage::Looking { due: now },
+            Found::Absent | Found::AbsentHere | Found::Unreadable => self.stage = Stage::Looking { due: now },
         }
     }
 
     /// Why a text that is in no box and in no transcript may have reached a model all the same.
-    fn doubt(&self) -> Option<&'static str> {
+    fn doubt(&self, found: Found) -> Option<&'static str> {
         if self.other_prompt {
             return Some(
                 "its text is gone, and another prompt was submitted since: a changed copy may be in it",
             );
         }
-        if self.enters > 0 && !self.agent_gone {
-            return Some("its text left the box after Enter, and no session of this folder shows it");
+        if self.enters > 0 && found == Found::AbsentHere {
+            return Some(
+                "its text left the box after Enter; another session of this folder lives and may have it",
+            );
         }
         None
     }
@@ -380,8 +382,8 @@ impl Flight {
     /// The answer of a look that compared the box with this batch.
     pub fn seen(&mut self, seen: &Seen, now: Mono) {
         let Stage::Looking { .. } = self.stage else { return };
-        // Whoever changed or emptied the box is no fault of the messages.
-        self.interrupted |= seen.class == ScreenClass::Draft;
+        // That somebody changed the text in the box is no fault of the messages.
+        self.interrupted |= seen.class == ScreenClass::Draft && seen.holds == BoxHolds::Foreign;
         let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
         self.stage = match (seen.class, seen.holds) {
             (ScreenClass::Draft, BoxHolds::Ours) if typing_reaches_the_box => return self.ours(now),

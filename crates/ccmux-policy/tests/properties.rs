@@ -35,7 +35,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0..20u8).prop_map(Act::Drop),
         12 => (0..7u8, 0..3u8, prop::bool::weighted(0.1)).prop_map(|(class, holds, copy)| Act::Look(class, holds, copy)),
         6 => (0..3u8).prop_map(Act::AnswerTyping),
-        4 => (0..4u8, any::<bool>()).prop_map(|(found, elsewhere)| Act::AnswerSearch(found, elsewhere)),
+        4 => (0..5u8, any::<bool>()).prop_map(|(found, elsewhere)| Act::AnswerSearch(found, elsewhere)),
         4 => (0..6u8, any::<bool>()).prop_map(|(fact, ours)| Act::Hook(fact, ours)),
         3 => (0..5u8).prop_map(Act::File),
         1 => Just(Act::AgentEnds),
@@ -74,6 +74,7 @@ struct World {
     entered_by: Option<(BatchId, i32)>,
     /// Texts that are to be taken out of the box.
     take_outs: VecDeque<BatchId>,
+    last_found: Option<Found>,
     pid: i32,
     alive: bool,
     prompts: u32,
@@ -95,6 +96,7 @@ impl World {
             silent: false,
             entered_by: None,
             take_outs: VecDeque::new(),
+            last_found: None,
             pid: 100,
             alive: true,
             prompts: 0,
@@ -129,8 +131,8 @@ impl World {
                     attempt.is_untyped() || !self.silent,
                     "batch {batch} was called absent before the agent had read it"
                 );
-                let is_proved =
-                    attempt.is_untyped() || !self.alive || self.entered_by != Some((batch, self.pid));
+                let entered = self.entered_by.is_some_and(|(entered, _)| entered == batch);
+                let is_proved = attempt.is_untyped() || !entered || self.last_found == Some(Found::Absent);
                 assert!(
                     is_proved,
                     "batch {batch} left the box after Enter without a witness, and is sent again"
@@ -299,8 +301,10 @@ impl World {
         let Some(batch) = self.searches.pop_front() else {
             return;
         };
-        let found = [Found::Whole, Found::Within, Found::Absent, Found::Unreadable][found as usize];
+        let all = [Found::Whole, Found::Within, Found::Absent, Found::Unreadable, Found::AbsentHere];
+        let found = all[found as usize];
         let found = if self.silent { Found::Absent } else { found };
+        self.last_found = Some(found);
         // Another session may stand behind the same screen, at any time.
         let session = elsewhere.then(|| SessionId::new(format!("fork{}", self.prompts)));
         self.tell(Event::TranscriptSearched { batch, found, prompt: None, session });

@@ -25,6 +25,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::process::start_time;
 use crate::dir_watch::{DirWatch, Watched};
 
 /// The most that is read of the file; it has about 1 KiB.
@@ -77,6 +78,7 @@ struct Record {
     status: Option<String>,
     waiting_for: Option<String>,
     session_id: Option<String>,
+    cwd: Option<PathBuf>,
     version: Option<String>,
 }
 
@@ -185,6 +187,21 @@ impl From<Record> for StateFile {
         };
         Self { state, session: record.session_id.map(SessionId::new), version: record.version }
     }
+}
+
+/// Whether another session of the folder `cwd` lives, as the state files in `dir` tell: one that is not the process `agent`.
+pub fn others_live_in(dir: &Path, cwd: &Path, agent: i32) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else { return false };
+    let files = entries.flatten().map(|entry| entry.path());
+    let states = files.filter(|path| path.extension().is_some_and(|it| it == "json"));
+    let records =
+        states.filter_map(|path| serde_json::from_slice::<Record>(&read_bounded(&path).ok()??).ok());
+    let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    records.filter(|record| record.cwd.as_ref() == Some(&cwd)).any(|record| {
+        let pid = record.pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid != agent);
+        let start_time = pid.and_then(start_time).map(|at| at.to_string());
+        start_time.is_some() && (cfg!(not(target_os = "linux")) || record.proc_start == start_time)
+    })
 }
 
 /// The file's bytes; `None` if it is not there, not a regular file of ours, or too big.

@@ -267,6 +267,7 @@ fn start_workers(
         events: house.events.clone(),
         inbox: inbox.clone(),
         turns: turns.clone(),
+        sessions: (house.plan.sessions_dir(), house.plan.cwd.clone()),
         on_the_way: on_the_way.clone(),
     };
     tasks.spawn(clerk.run());

@@ -58,6 +58,9 @@ fn of_typing(event: &Event) -> Option<String> {
             Found::Whole => format!("batch {batch} is in the transcript"),
             Found::Within => format!("batch {batch} is in the transcript, with other text"),
             Found::Absent => format!("batch {batch} is not in the transcript"),
+            Found::AbsentHere => {
+                format!("batch {batch} is not in the transcript, but another session of the folder lives")
+            }
             Found::Unreadable => "the transcript can't be read".to_owned(),
         },
         Event::TurnPublished { seq, .. } => format!("turn {seq} was published"),

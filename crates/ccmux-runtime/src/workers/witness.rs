@@ -2,12 +2,15 @@
 //!
 //! It judges nothing: what follows from found, absent or unreadable is for the policy to decide.
 
+use std::path::PathBuf;
+
 use ccmux_policy::event::Found;
 use ccmux_policy::{Effect, Event, UnixMs};
 use ccmux_wire::id::{BatchId, PromptId, SessionId};
 use tokio::sync::mpsc;
 
 use super::on_the_way::OnTheWay;
+use crate::agent::state_file::others_live_in;
 use crate::inbox::{Inbox, InboxError, stopped, until_done};
 use crate::prompt::{contains_prompt, same_prompt};
 use crate::turns::{FoundElsewhere, Mark, Turns};
@@ -26,6 +29,8 @@ pub struct Witness {
     pub inbox: Inbox,
     /// Reads transcripts.
     pub turns: Turns,
+    /// Where Claude's state files are, and the folder that the agent works in.
+    pub sessions: (PathBuf, PathBuf),
     /// Texts between paste and receipt.
     pub on_the_way: OnTheWay,
 }
@@ -72,6 +77,11 @@ impl Witness {
         let since = UnixMs(row.pasted_at.unwrap_or(row.began_at).min(row.began_at));
         match self.turns.find_elsewhere(mark, since, text, same, contains_prompt).await {
             Some(other) => Some(self.taken_by(batch, other)),
+            None if found == Found::Absent
+                && others_live_in(&self.sessions.0, &self.sessions.1, known.pid) =>
+            {
+                Some((Found::AbsentHere, prompt, None))
+            }
             None => Some((found, prompt, None)),
         }
     }

@@ -74,6 +74,7 @@ fn desk() -> Desk {
         events: event_sender.clone(),
         inbox: inbox.clone(),
         turns: turns.clone(),
+        sessions: Default::default(),
         on_the_way: on_the_way.clone(),
     };
     let talker = Speaker {
