@@ -312,6 +312,7 @@ fn starter(
         agent,
         version: VersionAhead::default(),
         watches: Watches::default(),
+        is_known: false,
         shutdown: shutdown.clone(),
     }
 }
