@@ -31,6 +31,13 @@ pub enum Reason {
     Ended,
     /// the agent keeps ending at once
     Degraded,
+    /// the agent could not be started
+    NotStarted {
+        /// What kept it from starting.
+        why: String,
+        /// It keeps failing.
+        degraded: bool,
+    },
     /// the agent was started and its prompt box was not seen yet
     Starting,
     /// the API failed, and would fail again
@@ -75,8 +82,8 @@ impl Reason {
     /// The state word it stands for.
     pub fn word(&self) -> StateWord {
         match self {
-            Self::Stopping | Self::Down | Self::Ended => StateWord::Down,
-            Self::Degraded => StateWord::Degraded,
+            Self::Degraded | Self::NotStarted { degraded: true, .. } => StateWord::Degraded,
+            Self::Stopping | Self::Down | Self::Ended | Self::NotStarted { .. } => StateWord::Down,
             Self::Starting => StateWord::Starting,
             Self::InFlight(_) | Self::Busy | Self::Settling => StateWord::Busy,
             Self::Dialog(_) => StateWord::Dialog,
@@ -96,6 +103,7 @@ impl Reason {
             Self::Down => "the agent does not run".into(),
             Self::Ended => "the agent ended and is not started again (agent.restart_on_exit = false)".into(),
             Self::Degraded => "the agent keeps ending at once".into(),
+            Self::NotStarted { why, .. } => format!("the agent could not be started: {why}"),
             Self::Starting => "the agent was started and its prompt box was not seen yet".into(),
             Self::InFlight(stage) => (*stage).into(),
             Self::Held { cause, until } => held_sentence(*cause, until.as_deref()),
@@ -118,7 +126,7 @@ impl Reason {
     pub fn opens_when(&self) -> &'static str {
         match self {
             Self::Stopping => "the daemon is started again",
-            Self::Down | Self::Degraded => "the agent is started again",
+            Self::Down | Self::Degraded | Self::NotStarted { .. } => "the agent is started again",
             Self::Ended => "the daemon is restarted, or agent.restart_on_exit is set and `ccmux reload` run",
             Self::Starting => "the prompt box is on the screen",
             Self::InFlight(_) => "the batch is delivered, or proved absent",

@@ -31,6 +31,7 @@ reasons! {
     Stopping = Reason::Stopping => "33-one-reason-after-the-other",
     Down = Reason::Down => "33-one-reason-after-the-other",
     Degraded = Reason::Degraded => "34-ten-ends-at-once",
+    NotStarted = Reason::NotStarted { why: "tmux: no answer within 5 s".into(), degraded: false } => "90-silent-at-the-start",
     Ended = Reason::Ended => "79-ended-by-itself",
     Starting = Reason::Starting => "33-one-reason-after-the-other",
     Held = Reason::Held { cause: Cause::UsageLimit, until: Some("until 03:46".into()) } => "70-usage-limit",

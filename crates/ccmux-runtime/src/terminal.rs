@@ -11,6 +11,8 @@ use ccmux_policy::event::ExitStatus;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::agent::tmux_server::TmuxServer;
+
 /// What must still be true of the pane at the moment something is typed; checked by the terminal itself, in the same
 /// command, so that nothing can come in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,6 +154,14 @@ pub enum PaneNews {
 pub trait Terminal: Send + Sync + 'static {
     /// The pane that was made for the agent, dead or alive; `None` if there is none, or no session at all.
     fn find(&self) -> impl Future<Output = Result<Option<Pane>, TerminalError>> + Send;
+
+    /// The process that holds the pane, as far as it is known; there may be none.
+    fn server(&self) -> Option<TmuxServer> {
+        None
+    }
+
+    /// An earlier daemon's terminal was held by that process.
+    fn know_server(&self, _server: TmuxServer) {}
 
     /// Starts the command as the pane's own process: in the session's dead pane, or in a new session. Returns the pane.
     fn respawn(&self, command: LaunchCommand) -> impl Future<Output = Result<Pane, TerminalError>> + Send;

@@ -43,6 +43,7 @@ impl Supervisor {
 
     fn agent_runs(&mut self, pid: i32, now: Now) {
         (self.too_big, self.dialog_since, self.told_dialog) = (None, None, false);
+        self.start_error = None;
         self.lifecycle.running(pid, now.mono);
         self.evidence = Evidence::default();
         self.turns.not_idle();
@@ -65,6 +66,7 @@ impl Supervisor {
     }
 
     pub(super) fn agent_start_failed(&mut self, reason: &str, now: Now) {
+        self.start_error = Some(reason.to_owned());
         let exit = self.lifecycle.start_failed(&self.settings, now.mono);
         self.tell_exit(format!("the agent could not be started: {reason}"), exit);
     }
@@ -73,7 +75,7 @@ impl Supervisor {
         let Some(exit) = self.lifecycle.exited(pid, status, &self.settings, now.mono) else {
             return;
         };
-        self.last_exit = Some(status);
+        (self.last_exit, self.start_error) = (Some(status), None);
         self.tell_exit(format!("the agent (pid {pid}) ended {}", status.words()), exit);
         self.note_vain_resume(status);
         self.lose_agent(status.is_from_outside(), now);

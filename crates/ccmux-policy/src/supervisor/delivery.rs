@@ -246,6 +246,9 @@ impl Supervisor {
         if self.lifecycle.pid().is_none() || self.lifecycle.is_ending() {
             return closed(match (self.lifecycle.is_ended(), self.lifecycle.is_degraded()) {
                 (true, _) => Reason::Ended,
+                (false, degraded) if let Some(why) = &self.start_error => {
+                    Reason::NotStarted { why: why.clone(), degraded }
+                }
                 (false, true) => Reason::Degraded,
                 (false, false) => Reason::Down,
             });

@@ -14,6 +14,8 @@ use crate::screen::{ScreenClass, Seen};
 const LOOK_WHILE_STARTING_MS: u64 = 500;
 /// An agent that shows no prompt box for that long is told of.
 const UNKNOWN_ALERT_AFTER_MS: u64 = 60_000;
+/// Looks that fail for that long are told of.
+const BLIND_ALERT_AFTER_MS: u64 = 30_000;
 /// A dialog at the start that is there for that long waits for a person.
 const START_DIALOG_AFTER_MS: u64 = 2_000;
 /// Who asks for the state is shown a look not older than this.
@@ -75,7 +77,7 @@ impl Supervisor {
         let Some(pending) = self.pending_look.take_if(|pending| pending.look == look) else {
             return;
         };
-        self.asked = false;
+        (self.asked, self.blind_since, self.told_blind) = (false, None, false);
         self.note_start_dialog(&seen, now);
         self.note_box(&seen, now);
         self.note_draft(&seen, now);
@@ -147,6 +149,11 @@ impl Supervisor {
 
     pub(super) fn look_failed(&mut self, look: u64, reason: String, now: Now) {
         if self.pending_look.take_if(|pending| pending.look == look).is_some() {
+            let since = *self.blind_since.get_or_insert(now.mono);
+            if !self.told_blind && now.mono.since(since) >= BLIND_ALERT_AFTER_MS {
+                self.told_blind = true;
+                self.alert(AlertKind::Stuck, format!("the agent's screen can't be looked at ({reason})"));
+            }
             self.breather =
                 Some(Breather { until: now.mono + BREATHE_MS, reason: Reason::LookFailed(reason) });
         }

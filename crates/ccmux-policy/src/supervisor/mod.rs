@@ -66,6 +66,11 @@ pub struct Supervisor {
     flight: Option<Flight>,
     found: VecDeque<Flight>,
     last_exit: Option<ExitStatus>,
+    /// What kept the agent from starting the last time.
+    start_error: Option<String>,
+    /// Since when every look fails; absent: the last one did not.
+    blind_since: Option<Mono>,
+    told_blind: bool,
     next_batch: BatchId,
     looks_ordered: u64,
     times_asked: u64,
@@ -114,6 +119,9 @@ impl Supervisor {
             flight: None,
             found: VecDeque::new(),
             last_exit: None,
+            start_error: None,
+            blind_since: None,
+            told_blind: false,
             next_batch: BatchId(1),
             looks_ordered: 0,
             times_asked: 0,

@@ -27,5 +27,6 @@ pub mod record;
 pub mod reset_time;
 pub mod start;
 pub mod state_file;
+pub mod tmux_server;
 pub mod version;
 pub mod version_ahead;

@@ -14,6 +14,7 @@ use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
 use super::process;
+use super::tmux_server::TmuxServer;
 
 /// The most that is read of either file.
 const LIMIT_BYTES: u64 = 64 * 1024;
@@ -34,12 +35,20 @@ pub struct AgentRecord {
     /// The command that it was started by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
+    /// The tmux server that it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<TmuxServer>,
     /// What was held back because the API failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
 }
 
 impl AgentRecord {
+    /// Its process, if that still lives.
+    pub fn living(&self) -> Option<i32> {
+        self.pid.filter(|pid| self.start_time.is_some_and(|started| process::is_same(*pid, started)))
+    }
+
     /// Reads it; nothing, if there is none or it is damaged.
     pub fn read(state_dir: &Path) -> Self {
         read_bounded(&file(state_dir))

@@ -67,6 +67,9 @@ impl AgentStart<'_> {
             tracing::warn!(event = "agent.version_unknown", %error);
             Version::Unknown("unknown".into())
         });
+        if let Some(refused) = version.refused() {
+            return Err(refused);
+        }
         let files = self.write_files(&version)?;
         let resumed = resume.filter(|session| self.has_conversation(session));
         let launch = self.plan.launch(&files, resumed.as_ref(), self.token, self.runtime_dir);

@@ -26,6 +26,10 @@ const ANSWER_BYTES: u64 = 4096;
 /// The versions whose screens, hooks and files were measured.
 pub const MEASURED: [Release; 3] = [Release::new(2, 0, 76), Release::new(2, 1, 197), Release::new(2, 1, 332)];
 
+/// The oldest version that ccmux works with: older ones refuse the settings file with our hooks as a whole, so that no turn
+/// comes out and no receipt is seen.
+pub const LEAST: Release = Release::new(2, 0, 76);
+
 /// A version of Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {
@@ -105,6 +109,16 @@ impl Version {
     /// Whether it came out after all of the [`MEASURED`]: what is known of hooks and screens may not hold.
     pub fn is_newer_than_measured(&self) -> bool {
         matches!(self, Self::Known(release) if MEASURED.iter().all(|measured| release > measured))
+    }
+
+    /// Why it can't be used, if it is older than [`LEAST`].
+    pub fn refused(&self) -> Option<String> {
+        let Self::Known(release) = self else { return None };
+        (*release < LEAST).then(|| {
+            format!(
+                "Claude Code {release} is too old: ccmux needs at least {LEAST} (update it: `claude update`)"
+            )
+        })
     }
 
     /// Whether it is one of the [`MEASURED`].
@@ -248,6 +262,15 @@ mod tests {
     async fn the_program_is_asked() {
         let version = ask(r#"[ "$1" = --version ] && echo "2.1.332 (Claude Code)""#).await.unwrap();
         assert_eq!(version.to_string(), "2.1.332");
+    }
+
+    /// Fault 78.
+    #[test]
+    fn a_version_that_is_too_old_is_refused_by_its_number_and_an_unknown_one_is_not() {
+        let refused = Version::Known(Release::new(2, 0, 30)).refused().unwrap();
+        assert!(refused.contains("2.0.30") && refused.contains("at least 2.0.76"), "{refused}");
+        assert_eq!(Version::Known(LEAST).refused(), None);
+        assert_eq!(Version::Unknown("x".into()).refused(), None);
     }
 
     #[tokio::test]

@@ -313,6 +313,7 @@ fn starter(
         agent,
         version: VersionAhead::default(),
         watches: Watches::default(),
+        is_known: false,
         shutdown: shutdown.clone(),
     }
 }

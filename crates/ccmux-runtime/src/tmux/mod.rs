@@ -24,6 +24,7 @@ mod client;
 mod elsewhere;
 mod facts;
 mod pane;
+mod renew;
 mod script;
 pub mod sink;
 mod unit;
@@ -35,13 +36,14 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ccmux_policy::UnixMs;
 use tokio::sync::{Notify, mpsc, watch as channel};
 use tokio::time::Instant;
 
+use crate::agent::tmux_server::TmuxServer;
 use crate::terminal::{Capture, Guard, LaunchCommand, Pane, PaneNews, Terminal, TerminalError, Typed};
 use client::{Client, Nonce};
 pub use elsewhere::{Elsewhere, Shown};
@@ -80,6 +82,12 @@ pub struct Tmux {
     nonce: Nonce,
     /// The pane id seen last: only a hint, since a new server counts from `%0` again.
     pane: Mutex<Option<String>>,
+    /// The server that answered last, or an earlier daemon's.
+    server: Mutex<Option<TmuxServer>>,
+    /// When it was asked to make its socket anew.
+    renewed: Mutex<Option<Instant>>,
+    /// Nobody answered on the socket when it was tried last.
+    unanswered: AtomicBool,
     /// Wakes the watcher when there is a pane (again).
     started: Notify,
     /// Since when the watched pane has written nothing; `None` while it is not watched.
@@ -100,6 +108,9 @@ impl Tmux {
             client,
             nonce: Nonce::random(),
             pane,
+            server: Mutex::new(None),
+            renewed: Mutex::new(None),
+            unanswered: AtomicBool::new(false),
             started: Notify::new(),
             silent_since,
         }
@@ -149,6 +160,14 @@ fn millis(duration: Duration) -> u64 {
 impl Terminal for Tmux {
     async fn find(&self) -> Result<Option<Pane>, TerminalError> {
         self.find_pane().await
+    }
+
+    fn server(&self) -> Option<TmuxServer> {
+        self.known_server()
+    }
+
+    fn know_server(&self, server: TmuxServer) {
+        self.know(server);
     }
 
     async fn respawn(&self, command: LaunchCommand) -> Result<Pane, TerminalError> {

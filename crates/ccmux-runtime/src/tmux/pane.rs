@@ -58,11 +58,15 @@ impl Tmux {
     }
 
     async fn ask_for_pane(&self) -> Result<Facts, TerminalError> {
-        let reply = self.client.run("list panes", &self.list_pane()).await?;
+        let reply = self.list_or_renew().await?;
         if reply.no_server() || reply.no_target() {
             return Ok(Facts::default());
         }
-        Ok(Facts::read(&self.nonce, &reply.done("list panes")?.stdout))
+        let facts = Facts::read(&self.nonce, &reply.done("list panes")?.stdout);
+        if let Some(server) = facts.server {
+            self.know_pid(server.as_raw());
+        }
+        Ok(facts)
     }
 
     /// The id of our pane, from memory if there is one: whatever uses it is guarded or compares it.
@@ -83,6 +87,9 @@ impl Tmux {
             Some(pane) => pane,
             None => self.respawn_or_make(&literal(&cwd), &argv).await?,
         };
+        if !self.known_server().is_some_and(|server| server.lives()) {
+            let _ = self.ask_for_pane().await;
+        }
         self.started.notify_one();
         Ok(pane)
     }
@@ -350,7 +357,7 @@ impl Tmux {
         format!("={}:", self.settings.session)
     }
 
-    fn list_pane(&self) -> Vec<String> {
+    pub(super) fn list_pane(&self) -> Vec<String> {
         facts::list_pane(&self.nonce, &self.settings.session)
     }
 
@@ -373,7 +380,8 @@ impl Tmux {
     }
 
     fn no_pane(&self) -> TerminalError {
-        TerminalError::NoPane(format!("session {} has no pane of ours", self.settings.session))
+        let none = || format!("session {} has no pane of ours", self.settings.session);
+        TerminalError::NoPane(self.remedy().unwrap_or_else(none))
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! It does not know when to start one: pauses and restarts are the policy's.
 
+mod adoption;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccmux_policy::event::ExitStatus;
 use ccmux_policy::{AlertKind, Effect, Event};
-use ccmux_wire::hook::TOKEN_VARIABLE;
 use ccmux_wire::id::SessionId;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -16,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::mcp_entry::Transport;
 use crate::agent::plan::AgentPlan;
-use crate::agent::process::{AgentProcess, EndSignal, has_variable, is_same, resident_bytes};
-use crate::agent::record::{AgentRecord, is_launched};
+use crate::agent::process::{AgentProcess, EndSignal, resident_bytes};
+use crate::agent::record::AgentRecord;
 use crate::agent::start::AgentStart;
 use crate::agent::state_file::{StateFile, StateFileWatcher, Watches};
 use crate::agent::version::{MEASURED, Release, Version};
@@ -32,8 +33,6 @@ const EXIT_SHOWS_WITHIN: Duration = Duration::from_secs(1);
 const EXIT_LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// An agent that was told to end and has not within that time is killed.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
-/// How often a process that was left in the pane is asked for its token.
-const TOKEN_LOOKS: u32 = 25;
 
 /// The agent that runs now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +80,8 @@ pub struct Starter<T> {
     pub version: VersionAhead,
     /// What the state file's watchers use in turn.
     pub watches: Watches,
+    /// Whether an agent of an earlier daemon was found, or surely there is none.
+    pub is_known: bool,
     /// Ends the watchers.
     pub shutdown: CancellationToken,
 }
@@ -88,7 +89,7 @@ pub struct Starter<T> {
 impl<T: Terminal> Starter<T> {
     /// Looks for an agent of an earlier daemon, then runs until nobody orders any more.
     pub async fn run(mut self) {
-        let found = self.adopt().await;
+        let found = self.first_look().await;
         let _ = self.events.send(found).await;
         while let Some(order) = self.orders.recv().await {
             match order {
@@ -104,40 +105,6 @@ impl<T: Terminal> Starter<T> {
                 }
                 _ => {}
             }
-        }
-    }
-
-    async fn adopt(&self) -> Event {
-        let record = AgentRecord::read(&self.state_dir);
-        self.know_transcript(&record).await;
-        let session = record.session.clone();
-        match self.terminal.find().await {
-            Ok(Some(pane)) if pane.dead.is_none() => self.adopt_pane(&pane, &record).await,
-            Ok(_) => Event::AgentMissing { session },
-            Err(error) => {
-                tracing::warn!(event = "tmux.failed", %error);
-                Event::AgentMissing { session }
-            }
-        }
-    }
-
-    /// Only the process that an earlier daemon started is our agent: anything else in the pane, a shell perhaps, must not
-    /// get a byte. It is not ended either: the start fails, and says why.
-    async fn adopt_pane(&self, pane: &Pane, record: &AgentRecord) -> Event {
-        let session = record.session.clone();
-        let recorded = record.pid == Some(pane.pid)
-            && record.start_time.is_some_and(|started| is_same(pane.pid, started));
-        // A daemon that died right after the start left no record, but the token is in the agent's environment, and the
-        // launcher has said who it is.
-        if !recorded && !self.carries_our_token(pane.pid).await {
-            tracing::warn!(event = "agent.not_ours", pid = pane.pid, pane = %pane.id);
-            return Event::AgentMissing { session };
-        }
-        tracing::info!(event = "agent.adopted", pid = pane.pid);
-        self.compare_command(record);
-        match self.attend(pane, session.clone(), None) {
-            true => Event::AgentFound { pid: pane.pid, session },
-            false => Event::AgentMissing { session },
         }
     }
 
@@ -161,37 +128,10 @@ impl<T: Terminal> Starter<T> {
         });
     }
 
-    /// It goes on as it was started: what has changed counts from its next start.
-    fn compare_command(&self, record: &AgentRecord) {
-        if let Some(command) = record.command.as_ref().filter(|command| **command != self.plan.command) {
-            tracing::warn!(
-                event = "agent.command_changed",
-                runs = shell_words::join(command),
-                "agent.command counts from the agent's next start"
-            );
+    async fn start(&mut self, resume: Option<SessionId>) -> Event {
+        if !self.is_known {
+            return self.first_look().await;
         }
-    }
-
-    /// The launcher becomes the agent, and has its environment, within moments.
-    async fn carries_our_token(&self, pid: i32) -> bool {
-        for _ in 0..TOKEN_LOOKS {
-            if has_variable(pid, TOKEN_VARIABLE, &self.token) || is_launched(&self.state_dir, pid) {
-                return true;
-            }
-            sleep(EXIT_LOOK_PAUSE).await;
-        }
-        false
-    }
-
-    async fn know_transcript(&self, record: &AgentRecord) {
-        if let (Some(session), Some(transcript)) = (&record.session, &record.transcript)
-            && let Err(error) = self.turns.set_cursor_to_end(session, transcript).await
-        {
-            tracing::warn!(event = "transcript.refused", %session, %error);
-        }
-    }
-
-    async fn start(&self, resume: Option<SessionId>) -> Event {
         match self.try_start(resume).await {
             Ok(event) => event,
             Err(reason) => {
@@ -202,6 +142,9 @@ impl<T: Terminal> Starter<T> {
     }
 
     async fn try_start(&self, resume: Option<SessionId>) -> Result<Event, String> {
+        if let found @ Event::AgentFound { .. } = self.adopt().await? {
+            return Ok(found);
+        }
         let start = AgentStart {
             plan: &self.plan,
             hook: &self.hook,
@@ -259,7 +202,8 @@ impl<T: Terminal> Starter<T> {
         let before = AgentRecord::read(&self.state_dir);
         let command = if is_started { Some(self.plan.command.clone()) } else { before.command.clone() };
         let (pid, start_time) = (Some(process.pid()), Some(process.start_time()));
-        self.write_record(&AgentRecord { pid, start_time, command, ..before });
+        let server = self.terminal.server();
+        self.write_record(&AgentRecord { pid, start_time, command, server, ..before });
     }
 
     fn write_record(&self, record: &AgentRecord) {
