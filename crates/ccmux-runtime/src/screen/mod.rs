@@ -28,6 +28,7 @@ pub use holds::box_holds;
 pub use prompt_box::PromptBox;
 pub use rule_book::{RuleBook, RulesOrigin};
 pub use rules::{Rules, RulesError};
+pub use wrap::rows_shown;
 
 use ccmux_policy::screen::ScreenClass;
 

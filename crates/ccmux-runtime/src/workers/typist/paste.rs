@@ -18,7 +18,7 @@ use super::{Pasted, SETTLE_PAUSE, SETTLES_WITHIN, Typist};
 use crate::body::logged;
 use crate::clock::unix_ms;
 use crate::prompt::pieces;
-use crate::screen::box_holds;
+use crate::screen::{box_holds, rows_shown};
 use crate::terminal::{Guard, Terminal, TerminalError, Typed, Untouched};
 
 /// A piece has been drawn that long before the next one goes: 2.1.75 drops one that comes sooner.
@@ -30,7 +30,13 @@ impl<T: Terminal> Typist<T> {
             return Event::PasteRefused { batch, reason: "its text is not known".into() };
         };
         let untouched = match self.empty_box(known.pid).await {
-            Ok(untouched) => untouched,
+            Ok((untouched, width, height)) => {
+                let (has, needs) = rows_shown(&known.text, width, height);
+                if has < needs {
+                    return Event::PaneTooSmall { batch, has, needs };
+                }
+                untouched
+            }
             Err(reason) => return Event::PasteRefused { batch, reason },
         };
         let mut first = pieces(&known.text);
@@ -105,17 +111,18 @@ impl<T: Terminal> Typist<T> {
         }
     }
 
-    /// Recording the batch took time, a moment or a slow disk's seconds: the look that opened the gate is taken again,
+    /// With the columns of the box and the rows of the pane. Recording the batch took time, a moment or a slow disk's seconds: the look that opened the gate is taken again,
     /// and the terminal itself checks that nobody touched it since.
-    async fn empty_box(&self, pid: i32) -> Result<Untouched, String> {
+    async fn empty_box(&self, pid: i32) -> Result<(Untouched, u16, u16), String> {
         let (capture, screen) = self.glance().await.map_err(|error| error.to_string())?;
+        let width = screen.prompt_box.as_ref().map_or(0, |found| found.width);
         let empty =
             screen.class == ScreenClass::Ready && screen.prompt_box.is_some_and(|found| found.is_empty());
         match &capture.pane {
             pane if pane.pid != pid => Err(format!("the pane runs process {}, not {pid}", pane.pid)),
             pane if pane.in_mode => Err("the pane is in a mode".to_owned()),
             _ if !empty => Err("the prompt box was not empty any more".to_owned()),
-            _ => Ok(capture.untouched()),
+            _ => Ok((capture.untouched(), width, capture.pane.height)),
         }
     }
 
