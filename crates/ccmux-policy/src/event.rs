@@ -306,6 +306,15 @@ pub enum Event {
         /// Why, for people.
         reason: String,
     },
+    /// The pane has too few rows for the text; nothing was typed.
+    PaneTooSmall {
+        /// Which batch.
+        batch: BatchId,
+        /// So many rows of text the prompt box has room for.
+        has: u32,
+        /// So many it needs.
+        needs: u32,
+    },
     /// It can't be told whether the text was typed (tmux gave no answer).
     PasteDoubtful {
         /// Which batch.

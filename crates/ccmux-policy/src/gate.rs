@@ -61,6 +61,13 @@ pub enum Reason {
     CopyMode,
     /// somebody's text is in the prompt box
     Draft,
+    /// the pane has too few rows for what waits
+    TooSmall {
+        /// So many rows of text it has room for.
+        has: u32,
+        /// So many it needs.
+        needs: u32,
+    },
     /// the prompt box is in vim's normal mode
     VimNormal,
     /// a human was active
@@ -92,7 +99,7 @@ impl Reason {
             Self::CopyMode => StateWord::CopyMode,
             Self::Draft | Self::VimNormal => StateWord::Draft,
             Self::Human { .. } => StateWord::Human,
-            Self::Held { .. } => StateWord::Held,
+            Self::Held { .. } | Self::TooSmall { .. } => StateWord::Held,
         }
     }
 
@@ -113,6 +120,11 @@ impl Reason {
             Self::Unseen => "the screen was not seen since the last event".into(),
             Self::CopyMode => "the pane is in copy mode".into(),
             Self::Draft => "somebody's text is in the prompt box".into(),
+            Self::TooSmall { has, needs } => {
+                format!(
+                    "the pane is too small: its prompt box has room for {has} rows of text, the message needs {needs}"
+                )
+            }
             Self::VimNormal => "the prompt box is in vim's normal mode, where Enter is a motion".into(),
             Self::Human { ago_s } => format!("a human was active {ago_s} s ago"),
             Self::UnknownScreen => "the screen fits no rule".into(),
@@ -140,6 +152,9 @@ impl Reason {
             Self::Unseen => "the next look shows an empty prompt box",
             Self::CopyMode => "copy mode is left (press q)",
             Self::Draft => "the prompt box is emptied or sent by whoever typed there",
+            Self::TooSmall { .. } => {
+                "the pane has more rows (enlarge the window, or close the panes beside it)"
+            }
             Self::VimNormal => "insert mode is entered (press i)",
             Self::Human { .. } => {
                 "nobody was active for idle_threshold seconds, or the box stayed empty that long (a mouse types nothing)"

@@ -4,7 +4,7 @@
 //! over most comes first in the next batch, and a channel's priority counts as that many times. So a flooder delays
 //! another channel by one batch, and one of priority n by n batches more: nobody waits for ever.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ccmux_wire::channel::ChannelName;
 use ccmux_wire::id::MessageId;
@@ -23,6 +23,8 @@ pub struct Queue {
     bytes: u64,
     /// Nothing expires before.
     expires: Option<Mono>,
+    /// Messages that the pane is too small for, and with them the later ones of their channels.
+    too_big: BTreeSet<MessageId>,
 }
 
 /// One channel's.
@@ -145,8 +147,24 @@ impl Queue {
         self.channels.values().filter_map(|line| line.waiting.front()).map(|head| &head.message)
     }
 
+    /// Holds a message back until [`Self::let_go`]; its channel keeps its order and waits behind it.
+    pub fn hold(&mut self, id: MessageId) {
+        self.too_big.insert(id);
+    }
+
+    /// Nothing is held back any more.
+    pub fn let_go(&mut self) {
+        self.too_big.clear();
+    }
+
+    /// Whether some message could make a batch.
+    pub fn has_free(&self) -> bool {
+        self.heads().any(|head| !self.too_big.contains(&head.id))
+    }
+
     fn head(&self, channel: &ChannelName) -> Option<&Message> {
-        self.channels.get(channel)?.waiting.front().map(|head| &head.message)
+        let head = self.channels.get(channel)?.waiting.front().map(|head| &head.message);
+        head.filter(|head| !self.too_big.contains(&head.id))
     }
 
     fn pop(&mut self, channel: &ChannelName) -> Option<Message> {

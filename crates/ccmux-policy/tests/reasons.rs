@@ -47,6 +47,7 @@ reasons! {
     UnknownScreen = Reason::UnknownScreen => "30-unknown-screen-is-told",
     ShellScreen = Reason::ShellScreen => "33-one-reason-after-the-other",
     Refused = Reason::Refused("the pane is in copy mode".into()) => "20-copy-mode-and-refusal",
+    TooSmall = Reason::TooSmall { has: 2, needs: 3 } => "86-pane-too-small",
     LookFailed = Reason::LookFailed("tmux: no answer within 5 s".into()) => "33-one-reason-after-the-other",
 }
 

@@ -230,7 +230,8 @@ impl Supervisor {
         let batch = self.next_batch;
         self.next_batch = BatchId(batch.0 + 1);
         // Whether the API answers again is found out with one message.
-        let bytes = if self.hold.tries(now) { 1 } else { self.settings.batch_bytes };
+        let one = self.hold.tries(now) || self.too_small.is_some();
+        let bytes = if one { 1 } else { self.settings.batch_bytes };
         let taken = self.queue.take_batch(bytes);
         let messages = taken.iter().map(|message| message.id).collect();
         self.effects.push_back(Effect::Inject { batch, messages });
@@ -269,6 +270,7 @@ impl Supervisor {
             Gate::Closed { reason: Reason::Unseen | Reason::UnknownScreen, look_at } if !self.box_seen => {
                 Gate::Closed { reason: self.not_begun(), look_at }
             }
+            Gate::Open => self.small_pane().unwrap_or(Gate::Open),
             answer => answer,
         }
     }

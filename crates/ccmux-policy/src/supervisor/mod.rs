@@ -18,6 +18,7 @@ mod delivery;
 mod holding;
 mod looks;
 mod report;
+mod small_pane;
 mod stash;
 mod witnesses;
 
@@ -40,6 +41,7 @@ use crate::turns::Turns;
 use holding::{ANSWERS, Told};
 use looks::PendingLook;
 pub use report::PolicyStatus;
+use small_pane::TooSmall;
 use stash::Stash;
 use witnesses::EndedEarly;
 
@@ -77,6 +79,7 @@ pub struct Supervisor {
     pending_look: Option<PendingLook>,
     look_at: Option<Mono>,
     tried_at: Option<Mono>,
+    too_small: Option<TooSmall>,
     breather: Option<Breather>,
     box_seen: bool,
     unknown_since: Option<Mono>,
@@ -128,6 +131,7 @@ impl Supervisor {
             pending_look: None,
             look_at: None,
             tried_at: None,
+            too_small: None,
             breather: None,
             box_seen: false,
             unknown_since: None,
@@ -188,6 +192,7 @@ impl Supervisor {
                 self.in_flight(batch, now, |flight, now| flight.pasted(now))
             }
             Event::PasteRefused { batch, reason } => self.paste_refused(batch, reason, now),
+            Event::PaneTooSmall { batch, has, needs } => self.pane_too_small(batch, has, needs, now),
             Event::EnterPressed { batch } => {
                 self.in_flight(batch, now, |flight, now| flight.enter_pressed(now))
             }
@@ -227,7 +232,9 @@ impl Supervisor {
         let ended_early = self.ended_early.as_ref().map(|ended| ended.until);
         let expires = self.queue.expires_at();
         let (tried, starts) = (self.tried_at, self.lifecycle.start_at());
-        let all = [self.look_at, breather, ended_early, expires, tried, starts, self.turns.gives_up_at()];
+        let small = self.too_small.as_ref().map(|small| small.until);
+        let all =
+            [small, self.look_at, breather, ended_early, expires, tried, starts, self.turns.gives_up_at()];
         all.into_iter().flatten().min()
     }
 
@@ -241,6 +248,7 @@ impl Supervisor {
         if !self.stopping && self.lifecycle.start_due(now.mono) {
             self.effects.push_back(Effect::StartAgent { resume: self.session.clone() });
         }
+        self.try_small_pane(now);
         self.advance_turns(now);
         self.advance_flight(now);
         self.expire(now);

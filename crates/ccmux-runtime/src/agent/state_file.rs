@@ -189,8 +189,8 @@ impl From<Record> for StateFile {
     }
 }
 
-/// Whether another session of the folder `cwd` lives, as the state files in `dir` tell: one that is not the process `agent`.
-pub fn others_live_in(dir: &Path, cwd: &Path, agent: i32) -> bool {
+/// Whether another session of the folder `cwd` lives, as the state files in `dir` tell: one that is none of our processes `own`.
+pub fn others_live_in(dir: &Path, cwd: &Path, own: &[i32]) -> bool {
     let Ok(entries) = std::fs::read_dir(dir) else { return false };
     let files = entries.flatten().map(|entry| entry.path());
     let states = files.filter(|path| path.extension().is_some_and(|it| it == "json"));
@@ -198,7 +198,7 @@ pub fn others_live_in(dir: &Path, cwd: &Path, agent: i32) -> bool {
         states.filter_map(|path| serde_json::from_slice::<Record>(&read_bounded(&path).ok()??).ok());
     let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
     records.filter(|record| record.cwd.as_ref() == Some(&cwd)).any(|record| {
-        let pid = record.pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid != agent);
+        let pid = record.pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| !own.contains(pid));
         let start_time = pid.and_then(start_time).map(|at| at.to_string());
         start_time.is_some() && (cfg!(not(target_os = "linux")) || record.proc_start == start_time)
     })

@@ -268,6 +268,7 @@ fn start_workers(
         inbox: inbox.clone(),
         turns: turns.clone(),
         sessions: (house.plan.sessions_dir(), house.plan.cwd.clone()),
+        agent: agent.subscribe(),
         on_the_way: on_the_way.clone(),
     };
     tasks.spawn(clerk.run());

@@ -49,6 +49,9 @@ fn of_typing(event: &Event) -> Option<String> {
         Event::PasteRefused { batch, reason } => format!("batch {batch} was not typed: {reason}"),
         Event::PasteDoubtful { batch, reason } => format!("batch {batch} may have been typed: {reason}"),
         Event::EnterPressed { batch } => format!("Enter was pressed behind batch {batch}"),
+        Event::PaneTooSmall { batch, has, needs } => {
+            format!("batch {batch} was not typed: the pane has room for {has} rows of text, it needs {needs}")
+        }
         Event::EnterRefused { batch, reason } => {
             format!("Enter was not pressed behind batch {batch}: {reason}")
         }

@@ -30,6 +30,7 @@ pub use prompt_box::PromptBox;
 pub use rule_book::{RuleBook, RulesOrigin};
 pub use rules::{Rules, RulesError};
 pub use tail::tail_behind;
+pub use wrap::rows_shown;
 
 use ccmux_policy::screen::ScreenClass;
 

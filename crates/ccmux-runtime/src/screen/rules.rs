@@ -47,6 +47,12 @@ pub struct Rules {
     /// Versions that are known to put a stashed draft back.
     #[serde(default)]
     stash_versions: Vec<String>,
+    /// The first version that takes the pieces of a text without a pause between them; later ones do, too.
+    #[serde(default, deserialize_with = "release")]
+    all_at_once_from: Option<Vec<u32>>,
+    /// Other versions that do.
+    #[serde(default)]
+    all_at_once_versions: Vec<String>,
     prompt_box: BoxRules,
     busy: BusyRules,
     facts: FactRules,
@@ -123,6 +129,20 @@ struct ShellRule {
     rows: Vec<Regex>,
 }
 
+fn is_listed(versions: &[String], version: &str) -> bool {
+    versions.iter().any(|known| version == known || version.starts_with(&format!("{known} ")))
+}
+
+fn numbers(release: &str) -> Option<Vec<u32>> {
+    release.split('.').map(|number| number.parse().ok()).collect()
+}
+
+fn release<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Vec<u32>>, D::Error> {
+    let text = String::deserialize(value)?;
+    let bad = || serde::de::Error::custom(format!("{text:?} is no version: write it as 2.1.197"));
+    numbers(&text).map(Some).ok_or_else(bad)
+}
+
 impl Rules {
     /// Whether that version is known to put a stashed draft back after the next submit.
     pub fn can_stash(&self, version: &str) -> bool {
@@ -132,6 +152,13 @@ impl Rules {
     /// Whether it is known of that version which keys take a text out of the prompt box.
     pub fn can_take_out(&self, version: &str) -> bool {
         is_listed(&self.take_out_versions, version)
+    }
+
+    /// Whether that version takes the pieces of a text without a pause between them.
+    pub fn takes_all_at_once(&self, version: &str) -> bool {
+        let release = numbers(version.split(' ').next().unwrap_or_default());
+        let is_late = self.all_at_once_from.as_ref().zip(release).is_some_and(|(from, it)| it >= *from);
+        is_late || is_listed(&self.all_at_once_versions, version)
     }
 
     /// The rules built in for `profile`.
@@ -229,11 +256,6 @@ impl Rules {
         };
         rows.last().is_some_and(says)
     }
-}
-
-/// `2.1.332` and `2.1.332 (Claude Code)` are the same.
-fn is_listed(versions: &[String], version: &str) -> bool {
-    versions.iter().any(|known| version == known || version.starts_with(&format!("{known} ")))
 }
 
 pub(super) fn any_fits(patterns: &[Regex], row: &Row) -> bool {

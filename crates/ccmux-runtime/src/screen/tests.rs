@@ -420,3 +420,15 @@ fn every_pattern_has_a_fixture_or_a_reason_for_having_none() {
     let idle: Vec<_> = with.iter().filter(|one| excused(one)).collect();
     assert!(idle.is_empty(), "these have a fixture now: take them off the list: {idle:#?}");
 }
+
+/// Field fault 75.
+#[test]
+fn only_versions_that_are_known_to_take_all_at_once_get_all_at_once() {
+    let rules = Rules::builtin("claude-code").unwrap();
+    for version in ["2.1.197", "2.1.332", "2.1.332 (Claude Code)", "2.2.0", "10.0.0", "0.1.0"] {
+        assert!(rules.takes_all_at_once(version), "{version}");
+    }
+    for version in ["2.0.76", "2.1.20", "2.1.75 (Claude Code)", "2.1.128", "0.1.1", "", "new", "2.1.x"] {
+        assert!(!rules.takes_all_at_once(version), "{version}");
+    }
+}

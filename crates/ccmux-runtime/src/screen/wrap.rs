@@ -11,6 +11,19 @@ pub(super) fn row_count(text: &str, width: usize) -> usize {
     text.split('\n').map(|line| line_rows(line, width.max(1))).sum()
 }
 
+/// Rows of a text that Claude shows of a longer one at least; the others scroll away.
+const SHOWN: usize = 3;
+/// Rows that Claude needs besides the text: a hint and the two rules.
+const AROUND: u16 = 3;
+
+/// How many rows of text the box has room for in a pane of `height`, and how many it needs. Measured with 2.1.332: the
+/// box and what belongs to it take the lower half of the pane, and what does not fit there is cut off.
+pub fn rows_shown(text: &str, width: u16, height: u16) -> (u32, u32) {
+    let needs = row_count(text, usize::from(width)).min(SHOWN);
+    let has = (height / 2).saturating_sub(AROUND);
+    (has.into(), u32::try_from(needs).unwrap_or(u32::MAX))
+}
+
 fn line_rows(line: &str, width: usize) -> usize {
     let mut rows = 1;
     let mut filled = 0;

@@ -4,6 +4,7 @@
 //! presses a key that no order named. To stop a turn is no order of the policy's, but the user's ([`interrupt`]).
 
 mod interrupt;
+mod paste;
 mod take_out;
 mod untouched;
 
@@ -19,12 +20,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::on_the_way::{NotUnderstood, OnTheWay, PutAway};
 use super::starter::AgentNow;
 use crate::agent::process::is_shell;
-use crate::body::logged;
 use crate::clock::unix_ms;
 use crate::control::interrupt::Interrupts;
 use crate::inbox::Inbox;
-use crate::prompt::pieces;
-use crate::screen::{RuleBook, Screen, box_holds, classify};
+use crate::screen::{RuleBook, Rules, Screen, box_holds, classify};
 use crate::terminal::{Activity, Capture, Guard, Terminal, TerminalError, Typed, Untouched};
 
 /// Between two captures that must be equal.
@@ -197,9 +196,14 @@ impl<T: Terminal> Typist<T> {
     }
 
     fn agent_can_stash(&self) -> bool {
+        self.agent_is(|rules, version| rules.can_stash(version))
+    }
+
+    /// Whether the rules say so of the agent's version; an unknown version has no ability.
+    fn agent_is(&self, says: impl FnOnce(&Rules, &str) -> bool) -> bool {
         let agent = self.agent.borrow();
         let version = agent.as_ref().and_then(|agent| agent.version.as_deref());
-        version.is_some_and(|version| self.rules.rules().can_stash(version))
+        version.is_some_and(|version| says(&self.rules.rules(), version))
     }
 
     /// The text is remembered first: if the draft does not come back, people are told what it was.
@@ -222,51 +226,6 @@ impl<T: Terminal> Typist<T> {
             Ok(Typed::Done) | Err(TerminalError::Silent { .. }) => Event::DraftStashed,
             Ok(Typed::Refused(reason)) => refused(reason),
             Err(error) => refused(error.to_string()),
-        }
-    }
-
-    async fn paste(&mut self, batch: BatchId) -> Event {
-        let Some(known) = self.on_the_way.get(batch) else {
-            return Event::PasteRefused { batch, reason: "its text is not known".into() };
-        };
-        let untouched = match self.empty_box(known.pid).await {
-            Ok(untouched) => untouched,
-            Err(reason) => return Event::PasteRefused { batch, reason },
-        };
-        let pieces = pieces(&known.text);
-        tracing::info!(event = "batch.injected", %batch, bytes = known.text.len(), pieces = pieces.len(), body = logged(known.text.as_bytes()));
-        self.pasted = Some(Pasted { batch, at: Instant::now(), activity: untouched.activity.clone() });
-        match self.terminal.inject(Guard { pid: known.pid, untouched: Some(untouched) }, pieces).await {
-            Ok(Typed::Done) => {
-                self.note_pasted(batch).await;
-                Event::Pasted { batch }
-            }
-            Ok(Typed::Refused(reason)) => Event::PasteRefused { batch, reason },
-            Err(error @ TerminalError::Silent { .. }) => {
-                self.note_pasted(batch).await;
-                Event::PasteDoubtful { batch, reason: error.to_string() }
-            }
-            Err(error) => Event::PasteRefused { batch, reason: error.to_string() },
-        }
-    }
-
-    /// Recording the batch took time, a moment or a slow disk's seconds: the look that opened the gate is taken again,
-    /// and the terminal itself checks that nobody touched it since.
-    async fn empty_box(&self, pid: i32) -> Result<Untouched, String> {
-        let (capture, screen) = self.glance().await.map_err(|error| error.to_string())?;
-        let empty =
-            screen.class == ScreenClass::Ready && screen.prompt_box.is_some_and(|found| found.is_empty());
-        match &capture.pane {
-            pane if pane.pid != pid => Err(format!("the pane runs process {}, not {pid}", pane.pid)),
-            pane if pane.in_mode => Err("the pane is in a mode".to_owned()),
-            _ if !empty => Err("the prompt box was not empty any more".to_owned()),
-            _ => Ok(capture.untouched()),
-        }
-    }
-
-    async fn note_pasted(&self, batch: BatchId) {
-        if let Err(error) = self.inbox.pasted(batch, unix_ms()).await {
-            tracing::error!(event = "inbox.failed", %batch, %error);
         }
     }
 

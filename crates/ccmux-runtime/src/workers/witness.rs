@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use ccmux_policy::event::Found;
 use ccmux_policy::{Effect, Event, UnixMs};
 use ccmux_wire::id::{BatchId, PromptId, SessionId};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::on_the_way::OnTheWay;
+use super::starter::AgentNow;
 use crate::agent::state_file::others_live_in;
 use crate::inbox::{Inbox, InboxError, stopped, until_done};
 use crate::prompt::{contains_prompt, same_prompt};
@@ -31,6 +32,8 @@ pub struct Witness {
     pub turns: Turns,
     /// Where Claude's state files are, and the folder that the agent works in.
     pub sessions: (PathBuf, PathBuf),
+    /// The agent that runs now.
+    pub agent: watch::Receiver<Option<AgentNow>>,
     /// Texts between paste and receipt.
     pub on_the_way: OnTheWay,
 }
@@ -77,13 +80,18 @@ impl Witness {
         let since = UnixMs(row.pasted_at.unwrap_or(row.began_at).min(row.began_at));
         match self.turns.find_elsewhere(mark, since, text, same, contains_prompt).await {
             Some(other) => Some(self.taken_by(batch, other)),
-            None if found == Found::Absent
-                && others_live_in(&self.sessions.0, &self.sessions.1, known.pid) =>
-            {
+            None if found == Found::Absent && self.others_live(known.pid) => {
                 Some((Found::AbsentHere, prompt, None))
             }
             None => Some((found, prompt, None)),
         }
+    }
+
+    /// Neither the agent that the text was typed for, nor the one that runs now.
+    fn others_live(&self, pid: i32) -> bool {
+        let now = self.agent.borrow().as_ref().map(|agent| agent.pid);
+        let own: Vec<i32> = std::iter::once(pid).chain(now).collect();
+        others_live_in(&self.sessions.0, &self.sessions.1, &own)
     }
 
     /// Another session took it: its turns are ours from that line on.

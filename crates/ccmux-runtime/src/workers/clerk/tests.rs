@@ -75,6 +75,7 @@ fn desk() -> Desk {
         inbox: inbox.clone(),
         turns: turns.clone(),
         sessions: Default::default(),
+        agent: watch::channel(None).1,
         on_the_way: on_the_way.clone(),
     };
     let talker = Speaker {

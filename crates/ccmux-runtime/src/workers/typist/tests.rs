@@ -9,9 +9,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::inbox::{InboxSettings, Size, Texts};
 use crate::terminal::{LaunchCommand, Pane, PaneNews};
+use crate::workers::on_the_way::TextOnTheWay;
 
 const TEXT: &str = "[12:00 a] hello";
 const BATCH: BatchId = BatchId(1);
+const PID: i32 = -1;
 
 /// When the agent draws, and what stands in its box then, from the begin of the test in ms.
 struct Timetable {
@@ -19,6 +21,9 @@ struct Timetable {
     draws: Vec<(u64, &'static str)>,
     captures: Mutex<Vec<u64>>,
     is_watched: bool,
+    /// What was pasted, and when.
+    pastes: Mutex<Vec<(u64, String)>>,
+    activity: Option<Activity>,
 }
 
 impl Timetable {
@@ -48,7 +53,7 @@ impl Terminal for Timetable {
         let shown = self.drawn().map_or("", |(_, shown)| shown);
         let pane = Pane {
             id: "%0".to_owned(),
-            pid: -1,
+            pid: PID,
             dead: None,
             in_mode: false,
             width: 80,
@@ -59,13 +64,14 @@ impl Terminal for Timetable {
         Ok(Capture {
             pane,
             text: format!("{rule}\n❯\u{a0}{shown}\n{rule}\n  ? for shortcuts"),
-            activity: None,
+            activity: self.activity.clone(),
             active_at: None,
             silent_since: self.drawn().map(|(ms, _)| self.at(*ms)),
         })
     }
-    async fn inject(&self, _: Guard, _: Vec<String>) -> Result<Typed, TerminalError> {
-        unreachable!("a look types nothing")
+    async fn inject(&self, _: Guard, pieces: Vec<String>) -> Result<Typed, TerminalError> {
+        self.pastes.lock().unwrap().push((self.now_ms(), pieces.join("|")));
+        Ok(Typed::Done)
     }
     async fn press_enter(&self, _: Guard) -> Result<Typed, TerminalError> {
         unreachable!("a look presses nothing")
@@ -116,7 +122,14 @@ impl Room {
             orders: mpsc::unbounded_channel().1,
             interrupts: mpsc::channel(1).1,
             events,
-            terminal: Arc::new(Timetable { begun, draws, captures, is_watched }),
+            terminal: Arc::new(Timetable {
+                begun,
+                draws,
+                captures,
+                is_watched,
+                pastes: Mutex::default(),
+                activity: Some(Activity::new("1").unwrap()),
+            }),
             rules: RuleBook::open("claude-code", None).unwrap(),
             on_the_way: OnTheWay::default(),
             agent: watch::channel(None).1,
@@ -175,4 +188,57 @@ async fn a_box_that_never_rests_is_reported_as_it_is() {
     let (_, captures) = Room::new(&draws, true).settle().await;
     let over = *captures.last().unwrap();
     assert!((5_000..5_200).contains(&over), "{over}");
+}
+
+/// `letters` times the letter; the first 780 of a long text are its first piece.
+fn letters(letters: usize) -> String {
+    "a".repeat(letters)
+}
+
+/// A batch of 1000 letters for an agent of a version.
+fn with_long_text(draws: &[(u64, &'static str)], version: Option<&str>) -> Room {
+    let mut room = Room::new(draws, true);
+    room.typist.on_the_way.add(TextOnTheWay { batch: BATCH, text: letters(1000).into(), pid: PID });
+    let version = version.map(str::to_owned);
+    room.typist.agent = watch::channel(Some(AgentNow { pid: PID, session: None, version })).1;
+    room
+}
+
+/// `letters` as the box of 76 columns shows them.
+fn drawn(count: usize) -> &'static str {
+    let text = letters(count);
+    let rows: Vec<_> = text.as_bytes().chunks(76).map(|row| std::str::from_utf8(row).unwrap()).collect();
+    rows.join("\n  ").leak()
+}
+
+async fn pasted(mut room: Room) -> (Event, Vec<(u64, usize)>) {
+    let event = room.typist.paste(BATCH).await;
+    let pastes = room.typist.terminal.pastes.lock().unwrap();
+    (event, pastes.iter().map(|(ms, text)| (*ms, text.len())).collect())
+}
+
+/// Field fault 75.
+#[tokio::test(start_paused = true)]
+async fn an_old_agent_gets_a_piece_when_the_last_one_is_drawn() {
+    for version in [None, Some("2.0.76"), Some("2.1.128")] {
+        let room = with_long_text(&[(0, ""), (300, drawn(780))], version);
+        assert_eq!(pasted(room).await, (Event::Pasted { batch: BATCH }, vec![(0, 780), (550, 220)]));
+    }
+}
+
+/// Field fault 75.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_pasted_after_a_piece_that_is_not_in_the_box_alone() {
+    for shown in [drawn(700), drawn(781), ""] {
+        let (event, pastes) = pasted(with_long_text(&[(0, ""), (40, shown)], Some("2.0.76"))).await;
+        assert!(matches!(event, Event::PasteDoubtful { .. }), "{event:?}");
+        assert_eq!(pastes, [(0, 780)]);
+    }
+}
+
+/// Field fault 75.
+#[tokio::test(start_paused = true)]
+async fn a_new_agent_gets_all_pieces_at_once() {
+    let (event, pastes) = pasted(with_long_text(&[(0, "")], Some("2.1.332"))).await;
+    assert_eq!((event, pastes), (Event::Pasted { batch: BATCH }, vec![(0, 780 + 1 + 220)]));
 }

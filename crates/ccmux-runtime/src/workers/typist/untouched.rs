@@ -50,7 +50,7 @@ impl<T: Terminal> Typist<T> {
     }
 
     /// The box that holds the text and nothing else, after nobody touched the terminal for a while.
-    async fn quiet_box(&self, text: &str) -> Result<Untouched, String> {
+    pub(super) async fn quiet_box(&self, text: &str) -> Result<Untouched, String> {
         let until = Instant::now() + QUIET_WITHIN;
         let (mut since, mut last) = (Instant::now(), None);
         loop {
