@@ -310,9 +310,9 @@ pub enum Event {
     PaneTooSmall {
         /// Which batch.
         batch: BatchId,
-        /// So many rows of text the prompt box has room for.
+        /// Rows of text that the prompt box has room for.
         has: u32,
-        /// So many it needs.
+        /// Rows that the text needs.
         needs: u32,
     },
     /// It can't be told whether the text was typed (tmux gave no answer).
@@ -359,7 +359,7 @@ pub enum Event {
         /// Which batch.
         batch: BatchId,
     },
-    /// It was not: the box is not what it must be, or somebody typed meanwhile.
+    /// It was not: the box is not what it must be, or the user typed meanwhile.
     TakeOutRefused {
         /// Which batch.
         batch: BatchId,

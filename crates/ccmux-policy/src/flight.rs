@@ -360,7 +360,7 @@ impl Flight {
         None
     }
 
-    /// Somebody types behind the text, perhaps: it can be taken out as soon as they pause.
+    /// The user may be typing behind the text: ccmux can take it out as soon as they pause.
     fn collides(&mut self, now: Mono) {
         self.obstructed(IN_THE_WAY, now);
         if !self.told_stuck {
@@ -382,7 +382,7 @@ impl Flight {
     /// The answer of a look that compared the box with this batch.
     pub fn seen(&mut self, seen: &Seen, now: Mono) {
         let Stage::Looking { .. } = self.stage else { return };
-        // That somebody changed the text in the box is no fault of the messages.
+        // The user changed the text in the box: this attempt must not count against its messages.
         self.interrupted |= seen.class == ScreenClass::Draft && seen.holds == BoxHolds::Foreign;
         let typing_reaches_the_box = !seen.copy_mode && !seen.vim_normal;
         self.stage = match (seen.class, seen.holds) {

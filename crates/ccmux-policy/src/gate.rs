@@ -63,9 +63,9 @@ pub enum Reason {
     Draft,
     /// the pane has too few rows for what waits
     TooSmall {
-        /// So many rows of text it has room for.
+        /// Rows of text that the prompt box has room for.
         has: u32,
-        /// So many it needs.
+        /// Rows that the text needs.
         needs: u32,
     },
     /// the prompt box is in vim's normal mode

@@ -20,7 +20,7 @@ const STOP_WITHIN_MS: u64 = 2_000;
 /// Claude is idle that long at a daemon's start: what ended before is published.
 const CAUGHT_UP_WITHIN_MS: u64 = 300;
 
-/// So many prompts whose turns are over are remembered.
+/// Number of ended prompts that are remembered.
 const OVER: usize = 64;
 
 /// Messages that were delivered into a prompt.

@@ -14,7 +14,7 @@ use crate::screen::{ScreenClass, Seen};
 const LOOK_WHILE_STARTING_MS: u64 = 500;
 /// An agent that shows no prompt box for that long is told of.
 const UNKNOWN_ALERT_AFTER_MS: u64 = 60_000;
-/// Looks that fail for that long are told of.
+/// Looks that fail for this long raise an alert.
 const BLIND_ALERT_AFTER_MS: u64 = 30_000;
 /// A dialog at the start that is there for that long waits for a person.
 const START_DIALOG_AFTER_MS: u64 = 2_000;

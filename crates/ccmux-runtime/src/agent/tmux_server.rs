@@ -1,4 +1,4 @@
-//! The tmux server that the agent runs in, by its identity: it can be asked to make its socket anew.
+//! The tmux server that the agent runs in, by its identity: ccmux can ask it to recreate its socket.
 //!
 //! SIGUSR1 ends every process that does not expect it, so number, start time and executable are compared after the
 //! process is held by a pidfd, and the signal goes through that.
@@ -36,7 +36,7 @@ impl TmuxServer {
         })
     }
 
-    /// Has it make its socket anew. False: it is gone, or nothing could be sent.
+    /// Asks the server to recreate its socket. Returns false if the server is gone or the signal could not be sent.
     #[cfg(target_os = "linux")]
     pub fn renew_socket(&self) -> bool {
         use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

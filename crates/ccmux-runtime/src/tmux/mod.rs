@@ -84,9 +84,9 @@ pub struct Tmux {
     pane: Mutex<Option<String>>,
     /// The server that answered last, or an earlier daemon's.
     server: Mutex<Option<TmuxServer>>,
-    /// When it was asked to make its socket anew.
+    /// When ccmux last asked the server to recreate its socket.
     renewed: Mutex<Option<Instant>>,
-    /// Nobody answered on the socket when it was tried last.
+    /// No server answered on the socket at the last attempt.
     unanswered: AtomicBool,
     /// Wakes the watcher when there is a pane (again).
     started: Notify,

@@ -1,4 +1,4 @@
-//! A server whose socket file is gone makes it anew.
+//! Asks a tmux server whose socket file is gone to recreate it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Tmux {
         self.known_server().filter(TmuxServer::lives).map(|server| server.remedy())
     }
 
-    /// Lists our pane; if nobody answers and the server that answered before lives, once more with a new socket.
+    /// Lists our pane; if no server answers and the one that answered before lives, once more after it recreated its socket.
     pub(super) async fn list_or_renew(&self) -> Result<Reply, TerminalError> {
         let what = "list panes";
         let mut reply = self.client.run(what, &self.list_pane()).await?;

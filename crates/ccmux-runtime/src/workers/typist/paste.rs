@@ -82,8 +82,8 @@ impl<T: Terminal> Typist<T> {
         Ok(())
     }
 
-    /// Looks until the box holds `text` alone. Whoever touched the terminal meanwhile may have typed a key that is not
-    /// drawn: the next piece then waits until nobody has for a while.
+    /// Looks until the box holds `text` alone. A user who touched the terminal meanwhile may have typed a key that Claude has
+    /// not drawn: the next piece then waits for a pause without activity.
     async fn drawn(&self, text: &str) -> Result<Untouched, String> {
         let until = Instant::now() + SETTLES_WITHIN;
         let mut since = None;
@@ -111,8 +111,8 @@ impl<T: Terminal> Typist<T> {
         }
     }
 
-    /// With the columns of the box and the rows of the pane. Recording the batch took time, a moment or a slow disk's seconds: the look that opened the gate is taken again,
-    /// and the terminal itself checks that nobody touched it since.
+    /// Returns what the guard compares, the columns of the box and the rows of the pane. Recording the batch took time, seconds
+    /// on a slow disk: the look that opened the gate is taken again, and tmux itself checks that the user typed nothing since.
     async fn empty_box(&self, pid: i32) -> Result<(Untouched, u16, u16), String> {
         let (capture, screen) = self.glance().await.map_err(|error| error.to_string())?;
         let width = screen.prompt_box.as_ref().map_or(0, |found| found.width);

@@ -19,7 +19,7 @@ use super::Typist;
 use crate::screen::{Screen, tail_behind};
 use crate::terminal::{Capture, Guard, Terminal, TerminalError, Typed};
 
-/// So long nobody has typed.
+/// Pause without a key press that is required before ccmux presses a key.
 const PAUSE: Duration = Duration::from_millis(200);
 /// A longer text takes seconds to delete, in which the human goes on.
 const MOST_BYTES: usize = 4 * 1024;
